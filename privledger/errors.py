@@ -37,7 +37,7 @@ from __future__ import annotations
 import sys
 from html import escape
 
-from privledger.numerals import downward, many, upward
+from privledger.numerals import downward, many, meant_of, upward
 
 __all__ = [
     "BudgetExceeded",
@@ -95,7 +95,7 @@ class InvalidValue(PrivledgerError, ValueError):
     """A parameter that can never be right: NaN, infinite, negative, boolean, out of range."""
 
     def __init__(self, name: str, value: object, rule: str) -> None:
-        super().__init__(f"{name} must be {rule}, got {value!r}")
+        super().__init__(f"{name} must be {rule}, got {value!r}{meant_of(rule, value)}")
         self.name, self.value, self.rule = name, value, rule
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:

@@ -41,4 +41,6 @@ def found(name: str) -> Any:
             warnings.warn(f"privledger.{name} is now privledger.{place}.{name}; the old name "
                           "goes with the next version", DeprecationWarning, stacklevel=3)
             return getattr(import_module(f"privledger.{place}"), name)
-    raise AttributeError(f"module 'privledger' has no attribute {name!r}")
+    names = (*dir(import_module("privledger")), *sum(MOVED.values(), ()))
+    near = import_module("privledger.numerals").meant(name, names)
+    raise AttributeError(f"module 'privledger' has no attribute {name!r}{near}")

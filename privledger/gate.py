@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from attrs import frozen
-
 from privledger.findings import Finding
-from privledger.graph import Trust
 from privledger.ledger import DataLimit, Origins, Policy, origin_findings
 from privledger.ledger.view_charges import TableSpend
 from privledger.ledger.view_figures import CHOSEN, Figure
+from privledger.reports.survey import Facts
 
 __all__ = ["Facts", "Policy", "compare"]
 
@@ -45,49 +43,6 @@ RULES = {
     "cannot-check": "The check itself failed; nothing is known.",
 }
 """Rules of `privledger check`: identifier, and what it means. Stable across versions."""
-
-
-@frozen
-class Facts:
-    """What the gate looks at: of a ledger, or of a plan before data exist.
-
-    Attributes:
-        epsilon, delta: spent, reserved or asked for, by the ledger's own filter.
-        relation: what they are stated for.
-        learners: names that grants were given to.
-        mechanisms: node types that spend.
-        asserted: descriptions of asserted nodes and queries: unverified claims.
-        simulated: seeded noise.
-        refusal: why the run's own ledger would refuse the plan; empty if it would not.
-        isolation: how learners were kept from the rows.
-        windows: periods that were opened.
-        budget_delta: the delta that is promised.
-        data: what single tables lose, and how many rows they declare.
-        unit: whom the promise is about.
-        trusts: what plans of federations ask to believe.
-        alone: the dearest of these plans, in epsilon, if every other party gives its noise away.
-        outside: libraries, with their versions, whose runs were charged.
-        asked: epsilon of a plan by itself; None of a ledger. before: what was spent without it.
-    """
-
-    epsilon: float
-    delta: float
-    relation: str
-    learners: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    asserted: tuple[str, ...] = ()
-    simulated: bool = False
-    refusal: str = ""
-    isolation: tuple[str, ...] = ()
-    windows: tuple[str, ...] = ()
-    budget_delta: float = 0.0
-    data: tuple[TableSpend, ...] = ()
-    unit: str = "row"
-    trusts: tuple[Trust, ...] = ()
-    alone: float = 0.0
-    outside: tuple[tuple[str, str], ...] = ()
-    asked: float | None = None
-    before: float = 0.0
 
 
 def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:

@@ -32,10 +32,14 @@ def delivered() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        # A moment later: in here it would be swallowed again.
-        again = threading.Timer(0.01, _thread.interrupt_main)
-        again.daemon = True
-        again.start()
+        deliver()
+
+
+def deliver() -> None:
+    """Send an interrupt again, a moment later: in a callback it would be swallowed once more."""
+    again = threading.Timer(0.01, _thread.interrupt_main)
+    again.daemon = True
+    again.start()
 
 
 class Bell:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from privledger.graph import Node
 from privledger.graph.nodes import check_node
+from privledger.ledger.view_figures import clean
 from privledger.reports.outline import Outline, outline, plan_list
-from privledger.reports.safe_text import clean
 
 
 class Plan:

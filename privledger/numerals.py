@@ -196,6 +196,28 @@ def meant(name: str, known: Iterable[str]) -> str:
     >>> meant("Age", ["age", "job"])
     "; did you mean 'age'?"
     """
+    near = nearest(name, known)
+    return "" if near is None else f"; did you mean {near!r}?"
+
+
+def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """The one of `known` that somebody meant who wrote `name`; None if none is near.
+
+    Args:
+        alike: share of the letters that agree, at least.
+    """
     several = {one.casefold(): one for one in known}
-    near = get_close_matches(str(name).strip().casefold(), several, 1)
-    return f"; did you mean {several[near[0]]!r}?" if near else ""
+    near = get_close_matches(str(name).strip().casefold(), several, 1, alike)
+    return several[near[0]] if near else None
+
+
+def meant_of(rule: str, value: object) -> str:
+    """As `meant`, of a rule that lists what a value may be.
+
+    >>> meant_of("auto or one of gdp, zcdp, rdp", "zcpd")
+    "; did you mean 'zcdp'?"
+    """
+    listed = re.search(r"\b(?:one of|among) (.*)", rule, re.DOTALL)
+    if listed is None or not isinstance(value, str):
+        return ""
+    return meant(value, re.findall(r"[^\s,;']+", listed[1]))

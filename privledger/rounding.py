@@ -26,11 +26,12 @@ from privledger.numerals import (
 
 # How figures are printed is part of rounding; errors print some, too, and come before this layer.
 __all__ = [
-    "MOST_COUNT", "UNIT", "add_up", "as_written", "count", "down", "downward", "downward_percent",
-    "exact", "finite_array", "from_units", "from_units_down", "meant", "moderate", "multiply_up",
-    "named_up", "non_negative", "number", "part_up", "plain_float", "plain_int", "positive",
-    "probability", "room_down", "sum_fractions", "sum_up", "units_down", "units_of_budget",
-    "units_of_fraction", "units_up", "up", "upward", "upward_percent", "whole_numbers",
+    "MOST_COUNT", "UNIT", "add_up", "as_promised", "as_written", "count", "down", "downward",
+    "downward_percent", "exact", "finite_array", "from_units", "from_units_down", "moderate",
+    "multiply_up", "named_up", "non_negative", "number", "part_up", "plain_float", "plain_int",
+    "positive", "probability", "room_down", "sum_fractions", "sum_up", "units_down",
+    "units_of_budget", "units_of_fraction", "units_up", "up", "upward", "upward_percent",
+    "whole_numbers",
 ]
 
 UNIT = 1 << 192
@@ -217,7 +218,7 @@ def as_written(value: float) -> Fraction:
     return max(Fraction(repr(float(value))), Fraction(value))
 
 
-def meant(value: float) -> Fraction:
+def as_promised(value: float) -> Fraction:
     """The number that its shortest decimal says, or that it is, whichever is smaller.
 
     What a parameter of a node promises: ten of .1 are 1. Noise is drawn for the float below.

@@ -16,7 +16,7 @@ from privledger.broker.allowance import DEFAULTS, Limits
 from privledger.engines.engine_choice import KEYS, EngineChoice
 from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
-from privledger.guard.alone import patience
+from privledger.guard.reserve import patience
 from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS
 from privledger.reading import load_toml, path_in

@@ -15,6 +15,9 @@ import pytest
 from attrs import frozen
 
 import privledger as pl
+from privledger.graph.fold import cost_of, fold
+from privledger.graph.node_checks import Nested, Row
+from privledger.graph.nodes import NODES, check_node
 from privledger.guard.creating import creation
 from privledger.ledger.history import first_entries
 from privledger.ledger.view import view_of
@@ -142,6 +145,41 @@ def test_a_mechanism_of_a_strangers_make_has_no_price_but_what_somebody_vouches_
     vouched = pl.Asserted(0.5, "staircase mechanism, arXiv:1212.1186, Theorem 1")
     assert pl.epsilon(vouched) == 0.5
     ledger.request(vouched, guarded(ledger)).close()
+
+
+@frozen(cache_hash=True)
+class Reviewed(Nested):
+    """A composite of an insider's to be: what is inside, after a colleague looked at it."""
+
+    node: object
+    by: str
+
+    def __attrs_post_init__(self):
+        check_node("Reviewed node", self.node)
+
+
+def test_a_composite_is_a_row_and_a_price(monkeypatch, ledger):
+    """What the page says is all: it is priced, granted, metered, written, checked and shown."""
+    plan = Reviewed(LAPLACE, "a colleague")
+    with pytest.raises(pl.PrivledgerError):
+        pl.epsilon(plan)  # a closed set: without its row nobody knows it
+    monkeypatch.setitem(NODES, "Reviewed", Row(
+        Reviewed, through=True, relations=("add_remove",), elsewhere="not proved"))
+    with pytest.raises(pl.errors.UnsupportedNode):
+        pl.epsilon(plan)  # nor has it a price without its rule
+    fold.register(Reviewed, lambda node, relation, orders: cost_of(node.node, relation, orders))
+    assert pl.epsilon(plan) == pl.epsilon(LAPLACE)
+    with pytest.raises(pl.errors.RelationMismatch, match="not proved"):
+        pl.epsilon(plan, relation="replace_one")
+    data = guarded(ledger)
+    with ledger.request(plan, data) as session:
+        session.release(LAPLACE, data.count())
+        with pytest.raises(pl.errors.NotGranted):
+            session.release(LAPLACE, data.count())
+    assert ledger.verify() == []
+    assert pl.nodes.from_json(pl.nodes.to_json(plan)) == plan
+    assert pl.nodes.label(plan) == "Reviewed(by=a colleague)"
+    assert "Reviewed" in str(ledger.state.grants[max(ledger.state.grants)].event.plan)
 
 
 def test_a_panel_is_a_function_of_the_view(ledger):

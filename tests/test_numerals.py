@@ -114,13 +114,13 @@ BY_HAND = {
     "ledger/limits.py": {"needed", "before", "most"},  # milliseconds
     "ledger/rules.py": {"MOST_EFFORT"},              # milliseconds
     "noise/trials_law.py": {"mean", "MOST_MEAN"},        # trials on average, as somebody chose it
-    "graph/explain.py": {"found.order", "price.mesh", "price.tilt"},
+    "graph/explain.py": {"found.order", "price.mesh", "price.tilt",
+                         "value", "item"},  # the last two: parameters of a node
     "errors.py": {"allowed"},                        # a limit of a process
-    "graph/networkx_view.py": {"value", "item"},              # parameters of a node
     "broker/channel.py": {"self.patience"},          # seconds
-    "guard/alone.py": {"MOST_WAIT"},               # seconds
+    "guard/reserve.py": {"MOST_WAIT"},               # seconds
     "questions/sums.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
-    "questions/rates.py": {"least", "most", "low", "high"},  # sensitivities
+    "questions/question.py": {"least", "most", "low", "high"},  # sensitivities
     "reports/page/marks.py": {                       # places in a drawing, and axes
         "x", "y", "100 * part", "tick", "100 * place / len(counts)",
         "100 * (place + 1) / len(counts)", "count / size", "count", "place * step"},

@@ -3,20 +3,26 @@
 Every bound is rounded up, every cap down, and impossible numbers are refused.
 """
 
-from privledger.accounting.allocation import allocation_rdp
-from privledger.accounting.calibrate import largest_count, smallest
+from privledger.accounting.allocation import (
+    allocation_rdp,
+    full_probability,
+    truncated_gaussian_rdp,
+)
 from privledger.accounting.certificate import (
     ACCOUNTANTS,
     Certificate,
     delta_at,
     epsilon_at,
     epsilon_at_least,
+    largest_count,
+    smallest,
 )
 from privledger.accounting.convert import (
     delta_from_rdp,
     delta_from_zcdp,
     epsilon_from_rdp,
     epsilon_from_zcdp,
+    published_sgbdt_epsilon,
     rdp_cap,
     zcdp_cap,
 )
@@ -28,7 +34,6 @@ from privledger.accounting.gaussian import (
     mu_from_epsilon_delta,
     mu_from_pure,
 )
-from privledger.accounting.published_formulas import published_sgbdt_epsilon
 from privledger.accounting.relation import (
     RELATIONS,
     UNITS,
@@ -60,7 +65,6 @@ from privledger.accounting.tradeoff import (
     renyi_tradeoff,
     zcdp_tradeoff,
 )
-from privledger.accounting.truncation import full_probability, truncated_gaussian_rdp
 
 __all__ = [
     "ACCOUNTANTS",

@@ -14,7 +14,7 @@ from attrs import Factory, asdict, define, field, fields, frozen
 from privledger.accounting.deadline import TooDear, pricing_within
 from privledger.errors import InvalidPlan, IsolationLimit
 from privledger.graph import Node, from_json
-from privledger.graph.nesting import check_depth
+from privledger.graph.node_checks import check_depth
 from privledger.rounding import count, positive
 
 _WHOLE = ("memory_mb", "threads", "message_mb", "traffic_mb", "plan_nodes", "model_mb")

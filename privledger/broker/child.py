@@ -32,7 +32,6 @@ from privledger.facts.values import (
     whole,
 )
 from privledger.graph import Context, IndividualFilter, Node, to_json
-from privledger.graph.meter import filter_caps
 from privledger.guard import Scope
 from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _sealed
@@ -143,7 +142,7 @@ class BrokeredSession:
 
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         describer = self._ledger._describer
-        step = Step(Context("filter", "", caps="" if node is None else filter_caps(node)))
+        step = Step(Context("filter", "", caps="" if node is None else node.caps))
         self._ledger._ask("filtered", session=self._number, id=describer.fresh(step),
                           node=None if node is None else to_json(node))
         return Dataset(self.data.schema, self.data._vault, (step, *self.data.steps),

@@ -1,4 +1,4 @@
-"""What a learner in a process of its own may say, as JSON values; each class writes itself.
+"""What a learner in a process of its own may say, as JSON values, by the fields of its class.
 
 `WireDescriber` is the learner's side: it gives every described object a number and writes each down
 once. `WireReader` is the owner's side: it builds the objects anew by the package's own calls, so
@@ -10,14 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 from attrs import define, field
 
-from privledger.errors import NotGranted, PrivledgerError, UnsupportedNode
+from privledger.errors import (
+    IsolationError,
+    NotGranted,
+    PrivledgerError,
+    SchemaError,
+    UnsupportedNode,
+)
+from privledger.facts.bins import STRANGE
 from privledger.facts.schema import Schema
-from privledger.facts.values import Json, array_in, array_out, table, text, whole
+from privledger.facts.values import (
+    MOST_CELLS,
+    Json,
+    array_in,
+    array_out,
+    items,
+    table,
+    text,
+    whole,
+)
 from privledger.guard.dataset import Allocation, Dataset, Partition
-from privledger.guard.vault import _vault_of
 from privledger.questions import closed_set
+from privledger.questions.blocks import refuse_code
+from privledger.questions.closed_set import MOST_TEXT, WireField, is_wire, parts_of
 from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.score import Score
 from privledger.rounding import MOST_COUNT, count, number
@@ -65,27 +83,14 @@ class WireDescriber:
         if known is None:
             if type(what) not in closed_set.NUMBERED:
                 _refuse(what)
-            wire = what.to_wire(self)
+            wire = is_wire(what, self)
             known = self.fresh(what), what
-            self._new.append({"id": known[0], "is": type(what).__name__} | wire)
+            self._new.append({"id": known[0]} | wire)
         if isinstance(what, Score):
             self._update(what, known[0])
         for inner in getattr(what, "below", ()):
             self.object(inner)
         return known[0]
-
-    def block(self, block: Any) -> Json:
-        """A block with the name of its kind."""
-        if type(block) not in closed_set.BLOCKS:
-            _refuse(block)
-        return {"is": type(block).__name__} | table(block.to_wire(self))
-
-    def public_rows(self) -> int:
-        """How many records there are. Raises `NotGranted` where that is private."""
-        public = _vault_of(self.vault).public
-        if public is None:
-            raise NotGranted("the number of records: private here")
-        return int(public.n)
 
     def _update(self, score: Score, place: int) -> None:
         done = self._told.get(place, 0)
@@ -145,7 +150,7 @@ class WireDescriber:
         if type(query) not in closed_set.QUESTIONS:
             _refuse(query)
         place = self.handle(query.data)
-        return {"is": type(query).__name__, "data": place} | table(query.to_wire(self))
+        return {"data": place} | is_wire(query, self)
 
 
 @define(eq=False)
@@ -169,17 +174,18 @@ class WireReader:
 
     def object(self, place: Any, kind: type[T]) -> T:
         """What a number stands for, if it is of that kind."""
-        found = self._objects.get(count("number", place, least=0))
-        if type(found) is not kind:
-            raise NotGranted(f"no {kind.__name__} has this number; nothing was read")
+        found: T = self._one_of(place, (kind,))
         return found
 
-    def cells(self, place: Any, kinds: tuple[type, ...] = closed_set.CELLS) -> Any:
-        """Cells of any known kind."""
+    def _one_of(self, place: Any, kinds: tuple[type, ...]) -> Any:
         found = self._objects.get(count("number", place, least=0))
         if type(found) not in kinds:
-            raise NotGranted("no cells have this number; nothing was read")
+            raise NotGranted("nothing of the kind that is needed has this number; nothing was read")
         return found
+
+    def cells(self, place: Any) -> Any:
+        """Cells of any known kind."""
+        return self._one_of(place, closed_set.CELLS)
 
     def keep(self, place: Any, what: Any) -> None:
         """Let a number stand for an object; for good, and once."""
@@ -203,21 +209,12 @@ class WireReader:
         name = text(wire, "is")
         if name == "update":
             score = self.object(wire.get("score"), Score)
-            score.add(self.cells(wire.get("cells"), closed_set.MOVES), array_in(wire.get("values")))
+            score.add(self._one_of(wire.get("cells"), closed_set.MOVES),
+                      array_in(wire.get("values")))
         elif name in _DERIVATIONS:
             self.keep(wire.get("id"), _DERIVATIONS[name](wire, self))
         else:
-            kind = closed_set.named(name, closed_set.NUMBERED)
-            if kind is None:
-                raise UnsupportedNode("a description of an unknown kind. Nothing was read")
-            self.keep(wire.get("id"), kind.from_wire(wire, self))
-
-    def block(self, wire: Any) -> Any:
-        """A block of a known kind."""
-        kind = closed_set.named(text(table(wire), "is"), closed_set.BLOCKS)
-        if kind is None:
-            raise UnsupportedNode("a block of an unknown kind. Nothing was read")
-        return kind.from_wire(wire, self)
+            self.keep(wire.get("id"), self._built(wire, closed_set.NUMBERED))
 
     def handle(self, place: Any) -> Dataset:
         """One of the handles that were derived here."""
@@ -225,11 +222,63 @@ class WireReader:
 
     def query(self, value: Any) -> Any:
         """A question on one of the known handles, built as a learner in this process would."""
+        return self._built(value, closed_set.QUESTIONS)
+
+    def _built(self, value: Any, kinds: tuple[type, ...]) -> Any:
+        """An object of one of these kinds, by its own constructor, which checks every field."""
         wire = table(value)
-        kind = closed_set.named(text(wire, "is"), closed_set.QUESTIONS)
+        name = text(wire, "is")
+        kind = next((one for one in kinds if one.__name__ == name), None)
         if kind is None:
-            raise UnsupportedNode("a question of an unknown kind. Nothing was read")
-        return kind.from_wire(wire, self)
+            raise UnsupportedNode("a description of an unknown kind. Nothing was read")
+        return kind(**{part.name: self._value(part, part.nested, wire, part.name)
+                       for part in parts_of(kind) if part.word != "key"})
+
+    def _value(self, part: WireField, nested: int, wire: Json, key: str) -> Any:
+        """A field of a message as the constructor takes it, of the type that the field has."""
+        value, word = wire.get(key), part.word
+        if nested:
+            most = 1000 if part.word == "owned" and part.kinds == closed_set.BLOCKS else 100_000
+            return tuple(self._value(part, nested - 1, {key: one}, key)
+                         for one in items(wire, key, most))
+        if word == "handle":
+            return self.handle(value)
+        if value is None and part.optional:
+            return None
+        if word == "text":
+            return text(wire, key, MOST_TEXT if key == "what" else None)
+        if word == "whole":
+            return whole(wire, key, MOST_COUNT if part.nested else MOST_CELLS)
+        if word == "real":
+            return number(key, value)
+        if word == "flag":
+            if not isinstance(value, bool):
+                raise UnsupportedNode(f"{key} is True or False. Nothing was read")
+            return value
+        if word == "array":
+            if part.sliced and isinstance(value, dict) and "slice" in value:
+                ends = [None if end is None else count("slice", end, least=-MOST_COUNT,
+                                                       most=MOST_COUNT)
+                        for end in items(value, "slice", 3)]
+                if len(ends) != 3:
+                    raise IsolationError("a slice has three ends")
+                return slice(*ends)
+            flags = part.letter == "b"
+            found = array_in(value, "u" if flags else part.letter)
+            return found.astype(np.bool_) if flags else found
+        if word == "schema":
+            return self._columns(items(wire, key))
+        if word == "function":
+            refuse_code()
+        return self._built(value, part.kinds) if word == "owned" else self._one_of(
+            value, part.kinds)
+
+    def _columns(self, names: list[Any]) -> Schema:
+        """These features, as they are on this side."""
+        known = {column.name: column for column in self.schema.features}
+        if not {str(name) for name in names} <= set(known):
+            raise SchemaError(STRANGE)
+        return Schema(self.schema.name, tuple(known[str(name)] for name in names))
 
 
 def _part(wire: Json, reader: WireReader, kind: type[Partition] | type[Allocation]) -> Dataset:

@@ -153,8 +153,8 @@ class Commands(click.Group):
                 code = _said(given, "Interrupted", "interrupted; a reservation that was made "
                              "stays spent", INTERRUPTED)
         except click.ClickException as error:
-            code = _said(given, type(error).__name__, error.format_message(), error.exit_code,
-                         error)
+            kind, error = type(error).__name__, _with_meant(error)
+            code = _said(given, kind, error.format_message(), error.exit_code, error)
         except (BrokenPipeError, SystemExit):
             # Whoever read our output stopped reading; what was done is done. (click turns a
             # closed pipe into SystemExit, and nothing else, when it is not in charge.)
@@ -163,6 +163,22 @@ class Commands(click.Group):
         if not standalone_mode:
             return code
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _with_meant(error: click.ClickException) -> click.ClickException:
+    """Of a name that is none, with the one that was meant, if one is near."""
+    found = re.match(r"No such command '(.*)'|'(.*)' is not (one of .*)", error.message, re.DOTALL)
+    if found is None or not isinstance(error, click.UsageError):
+        return error
+    from privledger.numerals import meant, meant_of
+
+    name, value, listed = found.groups()
+    group, more = None if error.ctx is None else error.ctx.command, ""
+    if name is not None and isinstance(group, click.Group) and error.ctx is not None:
+        more = meant(name, group.list_commands(error.ctx))
+    elif listed is not None:
+        more = meant_of(listed.rstrip("."), value)
+    return click.UsageError(error.format_message().rstrip(".") + more, error.ctx) if more else error
 
 
 def _warned(message: Warning | str, category: type[Warning], filename: str, lineno: int,

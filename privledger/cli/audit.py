@@ -17,6 +17,7 @@ from privledger.cli.output import (
     Reply,
     charge,
     command,
+    complete_learner,
     pairs,
     remainder,
     text,
@@ -26,6 +27,7 @@ from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.gate import NOTHING, REFUSED
 from privledger.plugins import Priced, configured, load_learner
+from privledger.reports import plain
 from privledger.rounding import exact, positive, probability
 from privledger.testing.fitting import delta_of, fresh, relation_of
 from privledger.testing.guessing import FITS, Guessed, guessing_audit
@@ -67,7 +69,7 @@ def build(name: str, schema: Schema, epsilon: float, delta: float | None, relati
 
 
 @command
-@click.argument("learner")
+@click.argument("learner", shell_complete=complete_learner)
 @click.option("--schema", "schema_file", required=True,
               type=click.Path(exists=True, dir_okay=False),
               help="Public facts of a table, JSON or TOML. No table is needed.")
@@ -117,7 +119,7 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
                      lambda out: render_lock(out, learner, made, verdict),
                      0 if verdict.holds else REFUSED if verdict.premise else NOTHING)
     found = guessing_audit(made, blank_example(schema), fits=fits)
-    return Reply(described(learner, found), lambda out: render_audit(out, learner, found),
+    return Reply({"learner": learner} | plain(found), lambda out: render_audit(out, learner, found),
                  0 if found.holds else REFUSED)
 
 
@@ -160,15 +162,6 @@ def render_lock(out: Console, learner: str, made: Priced, found: Verdict) -> Non
                        "--lockstep", YELLOW))
     else:
         out.print(text("DISPROVED: a premise of the learner's privacy proof is broken", RED))
-
-
-def described(learner: str, found: Guessed) -> dict[str, Any]:
-    """An audit as JSON values."""
-    return {"learner": learner, "claimed": found.claimed, "delta": found.delta,
-            "relation": found.relation, "epsilon_low": found.epsilon_low, "holds": found.holds,
-            "fits": found.fits, "event": found.event, "guesses": found.guesses,
-            "right": found.right, "wealth": found.wealth, "records": found.records,
-            "stopped": found.stopped, "false_alarm": found.false_alarm}
 
 
 def render_audit(out: Console, learner: str, found: Guessed) -> None:

@@ -9,14 +9,17 @@ import click
 from attrs import evolve
 
 from privledger.cli.ledger_gate import answer_told, check_format_option, check_ledger, find_policy
-from privledger.cli.opening import (
+from privledger.cli.output import (
     LedgerPlace,
+    Reply,
+    command,
+    complete_learner,
     data_option,
     kept_elsewhere,
     key_option,
     public_option,
+    without_effect,
 )
-from privledger.cli.output import Reply, command, without_effect
 from privledger.storage import is_url, shown
 
 
@@ -37,7 +40,8 @@ from privledger.storage import is_url, shown
                    "in the policy, a ledger that is not there is refused.")
 @key_option
 @public_option
-@click.option("--learner", help="Price this learner, before there is a run file or any data.")
+@click.option("--learner", shell_complete=complete_learner,
+              help="Price this learner, before there is a run file or any data.")
 @click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
 @click.option("--epsilon", type=float, help="For --learner.")
 @click.option("--delta", type=float, default=0.0, show_default=True, help="For --learner.")

@@ -141,10 +141,11 @@ def render_demo(out: Console, found: dict[str, Any]) -> None:
     chapter(out, 6, "the ledger is read again, and every entry priced again")
     out.print(verdict_text(report.verdict), soft_wrap=True)
     chapter(out, 7, "where to go from here")
+    first = next((int(one["row"]) for one in found["spend"]["records"]), 0)
     out.print(pairs([
         ("ledger", report.location),
         ("try", f"privledger show {report.location}"),
-        ("", f"privledger record {report.location} {_first(found['spend'])}"),
+        ("", f"privledger record {report.location} {first}"),
         ("", f"privledger verify {report.location}"),
         ("", "privledger learners"),
     ]))
@@ -186,10 +187,6 @@ def render_refusal(out: Console, refusal: dict[str, Any]) -> None:
     first, again = many(refusal["opened_before"], "time"), many(more, "time")
     out.print(text(f"the guarded table was opened {first} for the first run, {again} more for "
                    "this one", GREEN if more == 0 else RED))
-
-
-def _first(spend: dict[str, Any]) -> int:
-    return int(spend["records"][0]["row"]) if spend["records"] else 0
 
 
 # The demo's table: scikit-learn's breast cancer data, under bounds written by hand.

@@ -11,16 +11,19 @@ import click
 from attrs import asdict, evolve, frozen
 
 from privledger.accounting import check_relation, promise
-from privledger.cli.opening import LedgerPlace, data_option, reading, reading_store
 from privledger.cli.output import (
     GREEN,
     RED,
+    LedgerPlace,
     Reply,
     charge,
     command,
+    data_option,
     findings_table,
     grid,
     note,
+    reading,
+    reading_store,
     remainder,
     text,
     without_effect,

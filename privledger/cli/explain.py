@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from privledger.accounting import RELATIONS, check_relation, promise
-from privledger.cli.opening import LedgerPlace, data_option, reading, reading_state
-from privledger.cli.output import Reply, charge, command, text, verdict_text, without_effect
+from privledger.cli.output import (
+    LedgerPlace,
+    Reply,
+    charge,
+    command,
+    complete_grant,
+    data_option,
+    reading,
+    reading_state,
+    text,
+    verdict_text,
+    without_effect,
+)
 from privledger.errors import InvalidPlan
 from privledger.gate import NOT_TRUSTED
 from privledger.graph import (
@@ -27,7 +38,7 @@ from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import UNNAMED, charges_of
 from privledger.numerals import many
 from privledger.reading import load_json
-from privledger.reports import audited, leaves, ledger_report
+from privledger.reports import audited, leaves, ledger_report, plain
 from privledger.reports.pricing import by_hand
 from privledger.reports.risk import WRONG, Risk, ledger_risk, plan_risk
 from privledger.rounding import exact
@@ -79,7 +90,7 @@ def node_at(node: Node, path: str) -> Node:
 
 @command
 @click.argument("subject", metavar="RUN.toml|NODE.json|LEDGER", type=LedgerPlace())
-@click.argument("grant", metavar="[GRANT]", required=False)
+@click.argument("grant", metavar="[GRANT]", required=False, shell_complete=complete_grant)
 @click.option("--node", "path", metavar="PATH",
               help="Only the node there, such as 0.2: member 2 of the root.")
 @click.option("--delta", type=float, help="Failure probability [default: the run's, the ledger's].")
@@ -136,7 +147,7 @@ def _explain_total(ledger: str) -> Reply:
     risk, found = ledger_risk(view), by_hand(view)
 
     lines = [text(line) for line in (risk.sentences[0], *found.lines)]
-    return Reply(found.as_dict() | {"risk": risk.as_dict(), "receipt": receipt},
+    return Reply(plain(found) | {"risk": risk.as_dict(), "receipt": receipt},
                  lambda out: out.print(*lines, sep="\n", soft_wrap=True))
 
 

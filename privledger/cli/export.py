@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.cli.opening import LedgerPlace, reading_store, receipt_or_none
-from privledger.cli.output import Reply, asks_json, check_free, command, note, text
+from privledger.cli.output import (
+    LedgerPlace,
+    Reply,
+    asks_json,
+    check_free,
+    command,
+    note,
+    reading_store,
+    receipt_or_none,
+    text,
+)
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded

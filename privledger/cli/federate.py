@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from privledger.cli.opening import data_option
-from privledger.cli.output import GREEN, RED, Reply, asks_json, charge, command, pairs, text
+from privledger.cli.output import (
+    GREEN,
+    RED,
+    Reply,
+    asks_json,
+    charge,
+    command,
+    data_option,
+    pairs,
+    text,
+)
 from privledger.cli.plan import run_argument
 from privledger.errors import InvalidPlan
 from privledger.facts.values import Json

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.cli.explain import read_node
-from privledger.cli.opening import (
+from privledger.cli.output import (
+    GREEN,
+    RED,
     LedgerPlace,
+    Reply,
+    charge,
+    command,
+    complete_grant,
     kept_elsewhere,
     key_option,
     ledger_argument,
     public_option,
     receipt_option,
+    text,
 )
-from privledger.cli.output import GREEN, RED, Reply, charge, command, text
 from privledger.errors import InvalidPlan, LedgerCorrupt, NotGranted
 from privledger.gate import NOT_TRUSTED
 from privledger.guard import Ledger
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
 @command
 @ledger_argument
-@click.argument("grant")
+@click.argument("grant", shell_complete=complete_grant)
 @click.option("--plan", type=click.Path(exists=True, dir_okay=False), metavar="NODE.json",
               help="What the grant really ran, as `privledger.nodes.to_json` writes it.")
 @click.option("--void", is_flag=True, help="Nothing can be promised for the grant.")

@@ -11,19 +11,17 @@ from attrs import evolve, frozen
 
 import privledger
 from privledger.accounting import promise
-from privledger.cli.opening import (
-    Witness,
-    reading_store,
-)
 from privledger.cli.output import (
     GREEN,
     RED,
     YELLOW,
     Reply,
+    Witness,
     charge,
     findings_table,
     note,
     pairs,
+    reading_store,
     text,
 )
 from privledger.errors import InvalidPlan, LedgerError
@@ -182,7 +180,7 @@ def check_ledger(path: str, policy: Policy, known: Witness,
         return PrintedAnswer(NOTHING, "nothing to check: the ledger has no grant", None, (),
                        receipt=report.receipt)
     missing = missing_receipt(policy, known)
-    result = decided(ledger_facts(report), policy, report.policy, missing)
+    result = decided(report.facts, policy, report.policy, missing)
     full = () if share is None else tuple(
         f"{name}: {figure.text()} is gone, in the units that add up; asked to warn at "
         f"{upward_percent(share)}" for name, figure in report.full if figure.value >= share)
@@ -215,17 +213,6 @@ def missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
     return (Finding("receipt-missing", -1,
                     "the policy asks for --receipt or --expect-head: without one, a tail that "
                     "was cut off is not noticed"),)
-
-
-def ledger_facts(seen: Survey) -> Facts:
-    """What was spent or reserved, by whom and by which means."""
-    return Facts(
-        epsilon=seen.spent, delta=seen.spent_delta, relation=seen.relation,
-        learners=seen.learners, mechanisms=seen.mechanisms, asserted=seen.asserted,
-        simulated=not seen.private, isolation=seen.isolation, windows=seen.windows,
-        budget_delta=seen.delta, data=seen.tables, unit=seen.unit,
-        trusts=seen.trusts, alone=seen.alone, outside=seen.outside,
-    )
 
 
 def decided(facts: Facts, policy: Policy, own: Policy | None,

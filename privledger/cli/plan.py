@@ -14,7 +14,6 @@ from attrs import evolve, field, frozen
 
 from privledger.accounting import promise
 from privledger.broker import DEFAULTS, ISOLATION, Limits, RemoteLearner
-from privledger.cli.opening import data_option, reading
 from privledger.cli.output import (
     GREEN,
     RED,
@@ -22,10 +21,12 @@ from privledger.cli.output import (
     Reply,
     charge,
     command,
+    data_option,
     grid,
     height,
     note,
     pairs,
+    reading,
     text,
     tree,
 )
@@ -42,7 +43,7 @@ from privledger.guard.creating import differing
 from privledger.ledger import State
 from privledger.ledger.checkpoint import receipt_of
 from privledger.plugins import ClaimStep, configured, find_learner, is_shipped, load_learner
-from privledger.reports import PriceFigures, outline, price_plan, release_count
+from privledger.reports import PriceFigures, outline, plain, price_plan, release_count
 from privledger.reports.outline import reserved_line, too_few
 from privledger.rounding import exact
 from privledger.runs import RunFile
@@ -89,8 +90,7 @@ class Prepared:
 
 def claim_dict(step: ClaimStep) -> dict[str, Any]:
     """A claim as JSON values, with its ratio."""
-    return {"step": step.step, "reference": step.reference, "claimed": step.claimed,
-            "sound": step.sound, "delta": step.delta, "ratio": step.ratio, "note": step.note}
+    return dict(plain(step), ratio=step.ratio)
 
 
 def build(run: RunFile, schema: Schema) -> Any:

@@ -13,11 +13,10 @@ from attrs import evolve, frozen
 from privledger.cli.ledger_gate import (
     PrintedAnswer,
     decided,
-    ledger_facts,
     missing_receipt,
     trusted,
 )
-from privledger.cli.opening import Witness
+from privledger.cli.output import Witness
 from privledger.cli.plan import Prepared, fitting, priced, usual_isolation
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
 from privledger.facts.schema import Schema
@@ -97,7 +96,7 @@ def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
         report = trusted(str(prepared.ledger), known)
         if isinstance(report, PrintedAnswer):
             return report
-        before, receipt, own = ledger_facts(report), report.receipt, report.policy
+        before, receipt, own = report.facts, report.receipt, report.policy
     elif known.present:
         gone = Finding(IN_HISTORY, -1, "there is no ledger, and somebody has seen one: it was "
                                        "moved or deleted")
@@ -117,19 +116,10 @@ def _absent(prepared: Prepared) -> PrintedAnswer:
     why = ("bring it back, or say --new-ledger (in the policy: new_ledger = true) if it was never "
            "made" if seen is None else
            f"{seen.name} is a receipt of it. Bring it back; what it had spent is not lost with it")
-    return PrintedAnswer(
-        USAGE if seen is None else NOT_TRUSTED,
-        "the ledger is missing",
-        None,
-        (
-            Finding(
-                ABSENT,
-                -1,
-                f"{shown(prepared.ledger)} is not there, and a missing ledger is not an empty "
-                f"one: {why}",
-            ),
-        ),
-    )
+    found = Finding(ABSENT, -1, f"{shown(prepared.ledger)} is not there, and a missing ledger is "
+                                f"not an empty one: {why}")
+    return PrintedAnswer(USAGE if seen is None else NOT_TRUSTED, "the ledger is missing", None,
+                         (found,))
 
 
 def _fits(prepared: Prepared, policy: Policy) -> str:
@@ -157,16 +147,15 @@ def run_facts(prepared: Prepared, before: Facts | None, isolation: str = "guarde
     state = prepared.state or State()
     budget = state.budget or run.budget
     known = with_rule(state, prepared)
-    return Facts(
-        epsilon=price.total, delta=price.total_delta, relation=price.relation,
+    return evolve(
+        earlier, epsilon=price.total, delta=price.total_delta, relation=price.relation,
         learners=tuple(dict.fromkeys((*earlier.learners, run.learner))),
         mechanisms=tuple(dict.fromkeys((*earlier.mechanisms, *kinds))),
-        asserted=(*earlier.asserted, *asserted), simulated=earlier.simulated,
+        asserted=(*earlier.asserted, *asserted), unit=run.unit_for(prepared.schema),
         refusal=price.refusal or "", asked=price.epsilon, before=price.spent,
         isolation=tuple(dict.fromkeys((*earlier.isolation, isolation))),
-        windows=earlier.windows, budget_delta=budget.delta,
-        data=_tables(known, prepared),
-        trusts=(*earlier.trusts, *trusts(prepared.node)), outside=earlier.outside,
+        budget_delta=budget.delta, data=_tables(known, prepared),
+        trusts=(*earlier.trusts, *trusts(prepared.node)),
         alone=max(earlier.alone, alone_epsilon([prepared.node], price.relation, budget.delta)),
     )
 

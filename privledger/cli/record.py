@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from privledger.cli.opening import ledger_argument, people_key_option, reading, where_option
 from privledger.cli.output import (
     RED,
     YELLOW,
@@ -16,9 +15,14 @@ from privledger.cli.output import (
     asks_json,
     charge,
     command,
+    complete_table,
     grid,
+    ledger_argument,
     note,
+    people_key_option,
+    reading,
     text,
+    where_option,
     without_effect,
 )
 from privledger.errors import InvalidValue
@@ -61,7 +65,8 @@ UNKNOWN = ("this ledger never counted the table's records: it cannot tell whethe
 @command
 @ledger_argument
 @click.argument("row", metavar="[ROW]", type=click.IntRange(min=0), required=False)
-@click.option("--data", help="Which data set, if the ledger knows several.")
+@click.option("--data", shell_complete=complete_table,
+              help="Which data set, if the ledger knows several.")
 @click.option("--person", help="The id of a person, over all tables of a ledger of people.")
 @people_key_option
 @click.option("--letter", is_flag=True, help="In plain words, for that person.")

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from attrs import evolve
 
-from privledger.cli.opening import (
-    LedgerPlace,
-    Witness,
-    kept_elsewhere,
-    key_option,
-    public_option,
-    reading_store,
-    receipt_option,
-)
 from privledger.cli.output import (
+    LedgerPlace,
     Reply,
+    Witness,
     asks_json,
     check_free,
     command,
     counting,
+    kept_elsewhere,
+    key_option,
     note,
+    public_option,
+    reading_store,
+    receipt_option,
     text,
     verdict_text,
 )

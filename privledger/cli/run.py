@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from privledger.accounting import promise
 from privledger.broker import RemoteLearner
-from privledger.cli.opening import data_option, reading_store
 from privledger.cli.output import (
     GREEN,
     RED,
@@ -24,11 +23,13 @@ from privledger.cli.output import (
     asks_json,
     charge,
     command,
+    data_option,
     grid,
     is_ours,
     note,
     pairs,
     quality,
+    reading_store,
     remainder,
     text,
     watching,
@@ -60,9 +61,8 @@ from privledger.facts.schema import Schema
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
-from privledger.guard.alone import MOST_WAIT, patience
 from privledger.guard.dataset import Dataset
-from privledger.guard.reserve import refused
+from privledger.guard.reserve import MOST_WAIT, patience, refused
 from privledger.ledger import audit
 from privledger.models import ModelFacts, kept, write_model
 from privledger.numerals import many
@@ -301,9 +301,9 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
         place = prepared.ledger
         if not is_url(place) and not Path(place).absolute().parent.is_dir():
             raise InvalidPlan("ledger", str(place), "in a folder that exists")
-        book = Ledger.create(prepared.ledger, budget=run.budget, relation=run.relation,
-                             filter=run.filter, unit=run.unit_for(prepared.schema),
-                             people_key=run.key_path)
+        book = Ledger.open_or_create(  # another run may have been first since it was looked for
+            prepared.ledger, budget=run.budget, relation=run.relation, filter=run.filter,
+            unit=run.unit_for(prepared.schema), people_key=run.key_path)
     with book:
         book.owner_labels = run.labels
         yield book
@@ -386,14 +386,8 @@ def fit(prepared: Prepared, data: Dataset) -> Any:
 def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
     """Keep a fitted model. The budget is spent by now, so a failure is said, and exits 4."""
     fitted = result["model"]
-    facts = ModelFacts(
-        prepared.run.learner,
-        prepared.schema,
-        result["relation"],
-        result["isolation"],
-        result["private"],
-        result["receipt"],
-    )
+    facts = ModelFacts(prepared.run.learner, prepared.schema, result["relation"],
+                       result["isolation"], result["private"], result["receipt"])
     try:
         made = fitted.keep(facts) if isinstance(fitted, RemoteLearner) else kept(fitted, facts)
         write_model(made, path)

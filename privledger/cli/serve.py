@@ -17,8 +17,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
-from privledger.cli.opening import ledger_argument, reading
-from privledger.cli.output import Guarded, as_json, format_option, note, say_served
+from privledger.cli.output import (
+    Guarded,
+    as_json,
+    format_option,
+    ledger_argument,
+    note,
+    reading,
+    say_served,
+)
 from privledger.cli.report import read_page
 from privledger.guard import Ledger
 from privledger.reports.page import (

@@ -10,17 +10,6 @@ import click
 from attrs import evolve
 
 from privledger.accounting import promise
-from privledger.cli.opening import (
-    kept_elsewhere,
-    key_option,
-    ledger_argument,
-    public_option,
-    reading_state,
-    reading_store,
-    receipt_option,
-    receipt_or_none,
-    where_option,
-)
 from privledger.cli.output import (
     RED,
     SCREEN,
@@ -29,14 +18,24 @@ from privledger.cli.output import (
     asks_json,
     charge,
     command,
+    complete_grant,
     findings_table,
     grid,
     grow,
     height,
+    kept_elsewhere,
+    key_option,
+    ledger_argument,
     pairs,
+    public_option,
+    reading_state,
+    reading_store,
+    receipt_option,
+    receipt_or_none,
     remainder,
     text,
     verdict_text,
+    where_option,
 )
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger.entries import entries_of
@@ -278,7 +277,8 @@ def _figure(value: Any, shown: Callable[[float], str]) -> str:
 
 @command
 @ledger_argument
-@click.option("--grant", help="Only entries about this grant or scope; its first letters do.")
+@click.option("--grant", shell_complete=complete_grant,
+              help="Only entries about this grant or scope; its first letters do.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(tuple(EVENTS)),
               help="Only entries of this kind; may be repeated.")
 @click.option("--since", metavar="N", type=click.IntRange(min=0), default=0,

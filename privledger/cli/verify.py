@@ -14,22 +14,20 @@ import click
 from attrs import asdict
 
 from privledger.accounting import WHO
-from privledger.cli.opening import (
-    kept_elsewhere,
-    key_option,
-    ledger_argument,
-    public_option,
-    reading,
-    reading_store,
-    receipt_option,
-)
 from privledger.cli.output import (
     GREEN,
     YELLOW,
     Reply,
     command,
     findings_table,
+    kept_elsewhere,
+    key_option,
+    ledger_argument,
     pairs,
+    public_option,
+    reading,
+    reading_store,
+    receipt_option,
     text,
     verdict_text,
 )
@@ -92,8 +90,8 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
             out.print(text(f"unverified: {one.text}", YELLOW), soft_wrap=True)
         if len(seen.unverified) > MOST_CLAIMS:
             out.print(text(f"and {len(seen.unverified) - MOST_CLAIMS} more: --format json", YELLOW))
-        if seen.unit != "row":
-            out.print(text(f"the promise is about {WHO[seen.unit]}"))
+        if seen.facts.unit != "row":
+            out.print(text(f"the promise is about {WHO[seen.facts.unit]}"))
         if findings:
             out.print(findings_table(findings))
         else:
@@ -104,7 +102,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
 
     return Reply({"ledger": shown(ledger), "trusted": not findings, "entries": entries,
                   "compared_with": receipt, "comparison": verdict.compared.as_dict(),
-                  "judgement": verdict.as_dict(), "unit": seen.unit,
+                  "judgement": verdict.as_dict(), "unit": seen.facts.unit,
                   "unverified": [one.as_dict() for one in seen.unverified],
                   "receipt": seen.receipt, "findings": findings}, render,
                  NOT_TRUSTED if findings else 0)

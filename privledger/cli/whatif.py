@@ -9,15 +9,19 @@ from attrs import evolve
 
 from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, read_node
-from privledger.cli.opening import ledger_argument, reading
 from privledger.cli.output import (
     GREEN,
     RED,
     Reply,
     charge,
     command,
+    complete_grant,
+    complete_learner,
+    complete_table,
     grid,
+    ledger_argument,
     pairs,
+    reading,
     text,
     without_effect,
 )
@@ -28,7 +32,7 @@ from privledger.gate import REFUSED
 from privledger.graph import Node, Repeat, cost_of, from_json
 from privledger.ledger import State, plain_labels
 from privledger.ledger.events import Granted
-from privledger.ledger.view_timeline import Forecast, forecast
+from privledger.ledger.view_charges import Forecast, forecast
 from privledger.reports import PriceFigures, price_plan
 from privledger.reports.pricing import OtherPrice, group_price, other_prices, rule_for, what_fits
 from privledger.rounding import exact
@@ -40,7 +44,8 @@ if TYPE_CHECKING:
 
 @command
 @ledger_argument
-@click.option("--learner", help="Would a fit of this learner fit? Needs --schema and --epsilon.")
+@click.option("--learner", shell_complete=complete_learner,
+              help="Would a fit of this learner fit? Needs --schema and --epsilon.")
 @click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
 @click.option("--epsilon", type=float, help="For --learner.")
 @click.option("--delta", type=float, help="Of the plan [default: the budget's].")
@@ -48,8 +53,10 @@ if TYPE_CHECKING:
               help="For --learner: one of its parameters, as TOML writes it.")
 @click.option("--plan", "node_file", type=click.Path(exists=True, dir_okay=False),
               help="Would this node tree (JSON) fit?")
-@click.option("--again", metavar="GRANT", help="Would the plan of this grant fit once more?")
-@click.option("--table", help="Name of the table it is for: caps that match it count [default: "
+@click.option("--again", metavar="GRANT", shell_complete=complete_grant,
+              help="Would the plan of this grant fit once more?")
+@click.option("--table", shell_complete=complete_table,
+              help="Name of the table it is for: caps that match it count [default: "
                               "the one of --again; else every cap counts].")
 @click.option("--label", "labels", multiple=True, metavar="NAME=TEXT",
               help="What it is asked with, such as team=a: caps that match it count.")

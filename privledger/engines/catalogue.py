@@ -13,24 +13,58 @@ import pickle
 import secrets
 import sys
 import weakref
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-from privledger.engines.modules import LoadedModules, is_found, loaded_modules
-from privledger.engines.sealing import seal, unseal
+from privledger.engines.messages import seal, unseal
 from privledger.errors import SpoolError, UnsupportedNode
 from privledger.facts.bins import Bins
 from privledger.facts.schema import Schema
 from privledger.questions.closed_set import NUMBERED
 from privledger.questions.feature_choice import ScoreName
 from privledger.questions.score import Score
-from privledger.questions.votes import Votes
 from privledger.spool.folder import Folder
 from privledger.spool.pocket import bins_label
 
-_KINDS: Final = (*NUMBERED, Schema, Votes, ScoreName)
+# Modules that a worker may load beside its libraries: what the driver has loaded, nothing else.
+
+
+NEEDED: Final = ("numpy", "attr", "attrs", "scipy", "privledger")
+_FOUND: Final = {*sys.stdlib_module_names, *NEEDED, "__main__"}
+
+
+def is_found(module: str) -> bool:
+    """Whether a worker finds this module without being told where it is."""
+    return module.partition(".")[0] in _FOUND
+
+
+def loaded_modules() -> dict[str, list[str]]:
+    """The other modules at the top that this process has loaded, and the folders that have them."""
+    found = {name: getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
+             for name, module in tuple(sys.modules.items()) if "." not in name}
+    return {name: [str(Path(place).resolve().parent) for place in places]
+            for name, places in found.items() if not is_found(name) and None not in places}
+
+
+@frozen
+class LoadedModules:
+    """A finder of these modules by name, for after every other has failed."""
+
+    folders: dict[str, list[str]]
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None,
+                  target: ModuleType | None = None) -> ModuleSpec | None:
+        """As `importlib.abc.MetaPathFinder` says."""
+        return PathFinder.find_spec(name, self.folders[name]) if name in self.folders else None
+
+
+_KINDS: Final = (*NUMBERED, Schema, ScoreName)
 _LENGTH: Final = 8
 
 
@@ -233,4 +267,3 @@ def _dumped(catalogue: Catalogue, what: object, *, top: bool) -> bytes:
         return file.getvalue()
     raise UnsupportedNode("a function that another process cannot load: define it in a module of "
                           "its own. Nothing was read") from None
-

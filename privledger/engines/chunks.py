@@ -24,16 +24,14 @@ from privledger.engines.messages import (
     Spending,
     headed,
     said_to_bytes,
+    unseal,
 )
-from privledger.engines.sealing import unseal
 from privledger.errors import EngineError, SpoolError
 from privledger.facts.columns import Columns
-from privledger.kernels.asking import Sketch, answer
-from privledger.kernels.members import Members
-from privledger.kernels.rounds import Takings
+from privledger.kernels.asking import Members, Sketch, Takings, answer
 from privledger.ledger.individual import ScopeSpend
 from privledger.mutex import Mutex
-from privledger.questions.quiet import quiet
+from privledger.questions.blocks import quiet
 from privledger.spool.folder import Folder, marks_of
 from privledger.spool.ingest import name_of
 from privledger.spool.layout import ChunkNote, Layout, Opened, opened

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import define, field, frozen
 
-from privledger.engines.kernel_digest import described, kernels_digest
-from privledger.engines.local import patient, rows_of_a_chunk
+from privledger.engines.local import described, kernels_digest, patient, rows_of_a_chunk
 from privledger.engines.worker import bench_of
 from privledger.errors import EngineError, InvalidValue
 from privledger.spool.layout import CHUNK_ROWS

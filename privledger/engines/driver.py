@@ -31,9 +31,7 @@ from privledger.engines.messages import (
 )
 from privledger.errors import DataError, EngineError, SpoolError
 from privledger.facts.columns import Columns
-from privledger.kernels.asking import Sketch, Task
-from privledger.kernels.members import Members
-from privledger.kernels.rounds import FilterAccount
+from privledger.kernels.asking import FilterAccount, Members, Sketch, Task
 from privledger.mutex import Mutex
 from privledger.spool.folder import Folder
 from privledger.spool.ingest import Ingested

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import queue
@@ -11,17 +12,41 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from attrs import define, field
 
-from privledger.engines.kernel_digest import described
-from privledger.engines.modules import NEEDED
+from privledger.engines.catalogue import NEEDED
 from privledger.engines.worker import receive, send
 from privledger.errors import EngineError
 from privledger.mutex import delivered
 from privledger.rounding import count, positive
 from privledger.spool.layout import CHUNK_ROWS
+
+# Which code answers chunks: a digest that drivers, workers and the ledger can compare.
+
+
+_PACKAGES: Final = ("engines", "facts", "kernels", "noise", "questions", "spool", "tables")
+
+
+@cache
+def kernels_digest() -> str:
+    """Of the source files that decide what a chunk answers: 16 hexadecimal digits. Public."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for file in sorted((root / package).glob("**/*.py")):
+            text = file.read_bytes()
+            digest.update(f"{file.relative_to(root).as_posix()}\0{len(text)}\0".encode() + text)
+    return digest.hexdigest()[:16]
+
+
+def described(engine: str) -> str:
+    """An engine, and the code that its workers run, for the ledger."""
+    return f"{engine}, kernels sha256:{kernels_digest()}"
+
 
 _BOOT = ("import json, sys; sys.path += json.loads(sys.argv[1]); "
          "from privledger.engines.worker import serve; serve()")

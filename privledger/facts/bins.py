@@ -11,12 +11,12 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError
-from privledger.facts.columns import MISSING, Columns, Copier, Describer, Reader
+from privledger.facts.columns import MISSING, Columns
 from privledger.facts.schema import Column, Schema
-from privledger.facts.values import Json, fixed, items
+from privledger.facts.values import fixed
 from privledger.rounding import count
 
-_STRANGE = "the tree's bins are for other columns than the data's"
+STRANGE = "the tree's bins are for other columns than the data's"
 
 
 class Stack:
@@ -87,29 +87,7 @@ class Bins:
     def check(self, schema: Schema) -> None:
         """Raise `SchemaError` unless these are bins of the schema's own columns."""
         if self.schema is not schema and not set(self.schema.features) <= set(schema.features):
-            raise SchemaError(_STRANGE)
-
-    def own(self, to: Copier) -> Bins:
-        """The guard's copy."""
-        return Bins(to.shared(self.schema, Schema), self.numeric_bins, self.cuts, self.grid)
-
-    def to_wire(self, to: Describer) -> Json:
-        """Its features by name, and how finely they are cut."""
-        self.check(to.schema)
-        return {"features": [column.name for column in self.schema.features],
-                "numeric_bins": self.numeric_bins, "grid": self.grid,
-                "cuts": [list(cuts) for cuts in self.cuts]}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Bins:
-        """The inverse of `to_wire`, on the columns of this side."""
-        known = {column.name: column for column in reader.schema.features}
-        names = [str(name) for name in items(wire, "features")]
-        if not set(names) <= set(known):
-            raise SchemaError(_STRANGE)
-        return cls(Schema(reader.schema.name, tuple(known[name] for name in names)),
-                   count("numeric_bins", wire.get("numeric_bins")),
-                   items(wire, "cuts"), count("grid", wire.get("grid")))
+            raise SchemaError(STRANGE)
 
     def sizes(self) -> tuple[int, ...]:
         """Bins of each feature, the missing bin included as the last."""

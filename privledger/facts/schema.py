@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from privledger.errors import (
     SchemaError,
 )
 from privledger.graph import canonical
-from privledger.numerals import code_of, float_code
+from privledger.numerals import code_of, float_code, meant, nearest
 from privledger.reading import load_json, load_toml
 from privledger.rounding import MOST_COUNT, count, number
 
@@ -389,9 +388,9 @@ class Schema:
         if not isinstance(value, dict):
             raise SchemaError("a schema is an object with a list of columns")
         for key in value:
-            meant = get_close_matches(str(key), _TABLE_KEYS, 1, 0.8)
-            if meant and key not in _TABLE_KEYS:  # others are a title, a source, a note
-                raise SchemaError(f"the schema has no key {key!r}: {meant[0]!r} is meant?")
+            near = nearest(str(key), _TABLE_KEYS, 0.8)
+            if near is not None and key not in _TABLE_KEYS:  # others are a title, a source, a note
+                raise SchemaError(f"the schema has no key {key!r}: {near!r} is meant?")
         for key in ("provenance", "bounds_from"):
             check_provenance("schema", value.get(key, "public"))
         rows = {"public_rows": value.get("public_rows"),
@@ -450,7 +449,8 @@ def _column(value: Any, marker: str | float | None, target: object) -> Column:
     unknown = set(value) - _COLUMN_KEYS
     if unknown:
         raise SchemaError(f"column {value.get('name')!r}: unknown keys "
-                          f"{', '.join(sorted(unknown))}")
+                          f"{', '.join(sorted(unknown))}"
+                          f"{meant(min(map(str, unknown)), _COLUMN_KEYS)}")
     name = value["name"]
     check_provenance(f"column {name!r}", value.get("bounds_from", "public"))
     usual = "identifier" if value["kind"] == "identifier" else "feature"

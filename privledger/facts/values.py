@@ -21,19 +21,23 @@ from privledger.rounding import count
 _PLAIN = frozenset({bool, int, float, str, type(None), *np.sctypeDict.values()} - {np.object_})
 
 
-def is_plain(what: Any, *others: str, own: frozenset[type] = frozenset()) -> bool:
-    """Whether every field but the `others` is a plain value, of an `own` type, a tuple of such,
-    or an array of numbers."""
-    fields = attrs.fields(type(what)) if attrs.has(type(what)) else ()
-    return all(_plain(getattr(what, one.name), own) for one in fields if one.name not in others)
+def is_plain(what: Any) -> bool:
+    """Whether every field is a plain value, a tuple of such, or an array of numbers."""
+    return all(_plain(getattr(what, one.name)) for one in attrs.fields(type(what))) if attrs.has(
+        type(what)) else True
 
 
-def _plain(value: Any, own: frozenset[type]) -> bool:
+def _plain(value: Any) -> bool:
     if type(value) is tuple:
-        return all(_plain(item, own) for item in value)
+        return all(_plain(item) for item in value)
     if type(value) is np.ndarray:
         return value.dtype.kind in "biuf"
-    return type(value) in _PLAIN or type(value) in own
+    return is_plain_value(value)
+
+
+def is_plain_value(value: Any) -> bool:
+    """Whether it is a number or a text of Python's or numpy's own, or None."""
+    return type(value) in _PLAIN
 
 
 def fixed(table: Any) -> NDArray[Any]:

@@ -1,17 +1,14 @@
 """The typed composition graph: nodes, their prices, and views of them."""
 
 # These add their rules to the fold.
-from privledger.graph import fold_relations, fold_sampling, one_of  # noqa: F401
-from privledger.graph.as_dp_events import every_dp_event, to_dp_event
+from privledger.graph import fold_rules, one_of  # noqa: F401
 from privledger.graph.correlated import correlated_gaussian
-from privledger.graph.dp_events import from_dp_event
-from privledger.graph.explain import Explanation, explain, quick_answers
+from privledger.graph.dp_events import every_dp_event, from_dp_event, to_dp_event
+from privledger.graph.explain import Explanation, explain, graphml, label, quick_answers, view
 from privledger.graph.federated import Trust, alone, as_released, share_of, trusts
 from privledger.graph.fold import cost_of
-from privledger.graph.fold_relations import replaced_cost
-from privledger.graph.free import PostProcess, Public
+from privledger.graph.fold_rules import replaced_cost
 from privledger.graph.meter import SIZED, Context, Meter
-from privledger.graph.networkx_view import graphml, label, view
 from privledger.graph.nodes import (
     AsReplaceOne,
     Correlated,
@@ -24,6 +21,8 @@ from privledger.graph.nodes import (
     OneOf,
     Parallel,
     PoissonSample,
+    PostProcess,
+    Public,
     RandomAllocation,
     Repeat,
     Sequential,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.accounting import Cost, Relation
-from privledger.errors import InvalidMechanism, RelationMismatch
+from privledger.errors import InvalidMechanism
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import Correlated
 from privledger.mechanisms import Gaussian
@@ -118,9 +118,6 @@ def moved_squared(plan: Correlated) -> float:
 @fold.register
 def _(node: Correlated, relation: Relation, orders: tuple[float, ...]) -> Cost:
     """docs/proofs/correlated.md: the Gaussian that moves as much."""
-    if relation != "add_remove":
-        raise RelationMismatch("correlated noise is priced under add_remove only; under "
-                               "replace_one write AsReplaceOne around it")
     assert isinstance(node.node, Gaussian)
     noise = down(node.node.noise_multiplier / up(math.sqrt(moved_squared(node))))
     return cost_of(Gaussian(noise), relation, orders)

@@ -18,32 +18,52 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import singledispatch
+from typing import Any, Literal
 
-from privledger.accounting import Relation, check_relation
+from attrs import Factory, define, frozen
+
+from privledger.accounting import Cost, Relation, check_relation
 from privledger.accounting.tuning import negative_binomial_mean
-from privledger.errors import InvalidMechanism, InvalidPlan, RelationMismatch, UnsupportedNode
-from privledger.graph.nesting import check_depth
+from privledger.errors import (
+    InvalidMechanism,
+    InvalidPlan,
+    InvalidValue,
+    RelationMismatch,
+    UnsupportedNode,
+)
+from privledger.graph.explain import label
+from privledger.graph.fold import cost_of
+from privledger.graph.node_checks import check_depth
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Federated,
     FixedSizeSample,
     Node,
+    OneOf,
+    Parallel,
     PoissonSample,
+    PostProcess,
+    Public,
     Repeat,
     Sequential,
     TruncatedPoissonSample,
     Tuning,
+    check_node,
 )
 from privledger.mechanisms import (
     Asserted,
     AssertedZCDP,
+    DiscreteGaussian,
     DiscreteLaplace,
+    Exponential,
     Gaussian,
     Laplace,
     RandomizedResponse,
 )
-from privledger.rounding import moderate, non_negative, number
+from privledger.rounding import down, moderate, multiply_up, non_negative, number, positive, up
 
 NOTHING = Sequential(())
 WHY = "stated by a ZCDpEvent of dp_accounting"
@@ -83,10 +103,57 @@ def _from(event: Any, relation: Relation) -> Node:
     name = type(event).__name__
     if type(event) is not getattr(dp_module(), name, None):
         raise UnsupportedNode(f"{name} is no event of dp_accounting.dp_event")
-    if name not in _FROM:
+    if name not in _FROM and name not in ALIKE:
         raise UnsupportedNode(f"{name}: {_REFUSED.get(name, 'no node here says this')}")
     whole_records(relation)
-    return _FROM[name](event, relation)
+    return _FROM[name](event, relation) if name in _FROM else _alike(ALIKE[name], event, relation)
+
+
+@frozen
+class Alike:
+    """A node and an event that say the same, field by field.
+
+    Attributes:
+        node: the node. fields: of the event, and of the node; `event` is what is inside.
+        stated: the relation that the event is stated for; else it has no relation of its own.
+        additive: whether its noise is read in two ways under replace-one (module docstring).
+        apart: whether parts inside are said one by one, each as well as it can be.
+    """
+
+    node: Any
+    fields: Mapping[str, str]
+    stated: Relation | None = None
+    additive: bool = False
+    apart: bool = False
+
+
+ALIKE = {
+    "GaussianDpEvent": Alike(Gaussian, {"noise_multiplier": "noise_multiplier"}, "add_remove",
+                             additive=True),
+    "DiscreteLaplaceDpEvent": Alike(
+        DiscreteLaplace, {"noise_parameter": "parameter", "sensitivity": "sensitivity"},
+        "add_remove", additive=True),
+    "RandomizedResponseDpEvent": Alike(
+        RandomizedResponse, {"noise_parameter": "noise_parameter", "num_buckets": "num_buckets"},
+        "replace_one"),
+    "SelfComposedDpEvent": Alike(Repeat, {"event": "node", "count": "count"}, apart=True),
+    # docs/proofs/relations.md: a Poisson sample may change its relation as a whole.
+    "PoissonSampledDpEvent": Alike(
+        PoissonSample, {"sampling_probability": "rate", "event": "node"}, "add_remove"),
+    "SampledWithoutReplacementDpEvent": Alike(
+        FixedSizeSample, {"source_dataset_size": "out_of", "sample_size": "size",
+                          "event": "node"}, "replace_one"),
+}
+"""Read in both directions. What needs more than its fields is below, for each direction."""
+
+
+def _alike(row: Alike, event: Any, relation: Relation) -> Node:
+    if row.stated == "replace_one":
+        _only("replace_one", relation, event)
+    inside = row.stated or relation
+    node = row.node(**{own: _from(event.event, inside) if name == "event" else getattr(event, name)
+                       for name, own in row.fields.items()})
+    return node if row.stated is None else _for_removal(node, relation, row.stated)
 
 
 _REFUSED = {
@@ -106,9 +173,9 @@ def whole_records(relation: Relation) -> None:
                                "has no counterpart there")
 
 
-def _for_removal(node: Node, relation: Relation) -> Node:
-    """`node` holds for add_remove; a replacement is a removal and an addition."""
-    return node if relation == "add_remove" else AsReplaceOne(node)
+def _for_removal(node: Node, relation: Relation, stated: Relation = "add_remove") -> Node:
+    """`node` holds for `stated`; a replacement is a removal and an addition."""
+    return node if relation == stated else AsReplaceOne(node)
 
 
 def _only(wanted: Relation, relation: Relation, event: Any) -> None:
@@ -120,21 +187,8 @@ def _from_no_op(event: Any, relation: Relation) -> Node:
     return NOTHING
 
 
-def _from_gaussian(event: Any, relation: Relation) -> Node:
-    return _for_removal(Gaussian(event.noise_multiplier), relation)
-
-
 def _from_laplace(event: Any, relation: Relation) -> Node:
     return _for_removal(Laplace(event.noise_multiplier), relation)
-
-
-def _from_discrete_laplace(event: Any, relation: Relation) -> Node:
-    return _for_removal(DiscreteLaplace(event.noise_parameter, event.sensitivity), relation)
-
-
-def _from_response(event: Any, relation: Relation) -> Node:
-    _only("replace_one", relation, event)
-    return RandomizedResponse(event.noise_parameter, event.num_buckets)
 
 
 def _from_zcdp(event: Any, relation: Relation) -> Node:
@@ -153,27 +207,11 @@ def _from_composed(event: Any, relation: Relation) -> Node:
     return Sequential([_from(member, relation) for member in event.events])
 
 
-def _from_self_composed(event: Any, relation: Relation) -> Node:
-    return Repeat(_from(event.event, relation), event.count)
-
-
-def _from_poisson(event: Any, relation: Relation) -> Node:
-    """docs/proofs/relations.md: a Poisson sample may change its relation as a whole."""
-    inner = _from(event.event, "add_remove")
-    return _for_removal(PoissonSample(event.sampling_probability, inner), relation)
-
-
 def _from_truncated(event: Any, relation: Relation) -> Node:
     """docs/proofs/truncated.md; their accountant takes `dataset_size` for the larger table, too."""
     sample = TruncatedPoissonSample(event.sampling_probability, event.truncated_batch_size,
                                     event.dataset_size, Gaussian(event.noise_multiplier))
     return _for_removal(sample, relation)
-
-
-def _from_fixed_size(event: Any, relation: Relation) -> Node:
-    _only("replace_one", relation, event)
-    return FixedSizeSample(event.sample_size, event.source_dataset_size,
-                           _from(event.event, "replace_one"))
 
 
 def _from_select(event: Any, relation: Relation) -> Node:
@@ -209,15 +247,268 @@ def _success(shape: float, mean: float) -> float:
 
 _FROM: dict[str, Callable[[Any, Relation], Node]] = {
     "NoOpDpEvent": _from_no_op,
-    "GaussianDpEvent": _from_gaussian,
     "LaplaceDpEvent": _from_laplace,
-    "DiscreteLaplaceDpEvent": _from_discrete_laplace,
-    "RandomizedResponseDpEvent": _from_response,
     "ZCDpEvent": _from_zcdp,
     "ComposedDpEvent": _from_composed,
-    "SelfComposedDpEvent": _from_self_composed,
-    "PoissonSampledDpEvent": _from_poisson,
-    "SampledWithoutReplacementDpEvent": _from_fixed_size,
     "RepeatAndSelectDpEvent": _from_select,
     "TruncatedSubsampledGaussianDpEvent": _from_truncated,
 }
+
+
+@define
+class Saying:
+    """How nodes are said, and what was said about them on the way.
+
+    Attributes:
+        exact: refuse what no event says exactly; else a true event that says less will do.
+        whole: what no event says at all becomes an `UnsupportedDpEvent`, which no accountant of
+            theirs prices, instead of an error.
+        weaker: labels of nodes whose event says less than they do, and how many there are.
+        unsaid: labels of nodes that became an `UnsupportedDpEvent`.
+        doubled: the event is for their PLD accountant alone, which doubles under replace-one.
+    """
+
+    exact: bool = True
+    whole: bool = False
+    weaker: Counter[str] = Factory(Counter)
+    unsaid: Counter[str] = Factory(Counter)
+    doubled: bool = False
+
+
+def to_dp_event(node: Node, relation: Relation = "add_remove", *, exact: bool = True,
+                accountant: Literal["any", "pld"] = "any") -> Any:
+    """The `dp_accounting` event that says what `node` says.
+
+    Notes, facts and reasons have no place in an event and are left out.
+
+    Args:
+        relation: what the event will be priced under; set their accountant to the same.
+        exact: refuse a node that no event says exactly. If False, such a node becomes an event
+            that is true of it but says less: a Gaussian, or zCDP from pure DP.
+        accountant: which of theirs will price the event. Under replace_one `pld` doubles Gaussian
+            noise, as the events' own words have it, and refuses Laplace noise (0.6.0), and so
+            takes `AsReplaceOne` exactly; `rdp` does not double: it would price it too low.
+
+    Raises:
+        InvalidValue: an accountant of another name.
+        UnsupportedNode: no such event; or `node` has no price under `relation` here; or
+            dp_accounting is not installed.
+    """
+    # What has no price here has no proof: a group inside a sample, the wrong relation.
+    check_node("node", node)
+    whole_records(relation)
+    cost_of(node, relation)
+    if accountant not in ("any", "pld"):
+        raise InvalidValue("accountant", accountant, "any or pld")
+    return _export(node, relation, Saying(exact, doubled=accountant == "pld"))
+
+
+def every_dp_event(node: Node, relation: Relation) -> tuple[Any, Saying]:
+    """Some event for every node: exact where there is one, else one that says less, else none.
+
+    Never one that says more: their total is an upper bound, or they refuse to give one.
+
+    Returns:
+        the event, and what was said weakly or not at all.
+
+    Raises:
+        UnsupportedNode: dp_accounting is not installed.
+    """
+    check_node("node", node)
+    how = Saying(exact=False, whole=True)
+    return _part(node, relation, how), how
+
+
+def _part(node: Node, relation: Relation, how: Saying) -> Any:
+    """A part of a sequence by itself: where nothing says it, the other parts are still said."""
+    if not how.whole:
+        return _export(node, relation, how)
+    if isinstance(node, Sequential | Repeat) and relation != "replace_label":
+        return _export(node, relation, how)
+    inside = Saying(exact=False)
+    try:
+        whole_records(relation)
+        cost_of(node, relation)
+        event = _export_or_weaker(node, relation, inside)
+    except (UnsupportedNode, RelationMismatch):
+        how.unsaid[label(node)] += 1
+        return _make("UnsupportedDpEvent")
+    how.weaker.update(inside.weaker)
+    return event
+
+
+def _export_or_weaker(node: Node, relation: Relation, how: Saying) -> Any:
+    try:
+        return _export(node, relation, how)
+    except UnsupportedNode:
+        how.weaker.clear()  # of its parts: now it is said as a whole
+        return _weaker(node, relation, how)
+
+
+def _make(name: str, **values: Any) -> Any:
+    kind = getattr(dp_module(), name, None)
+    if kind is None:
+        raise UnsupportedNode(f"this version of dp_accounting has no {name}")
+    return kind(**values)
+
+
+_EVENT_OF = {row.node: name for name, row in ALIKE.items()}
+
+
+@singledispatch
+def _export(node: Any, relation: Relation, how: Saying) -> Any:
+    name = _EVENT_OF.get(type(node))
+    if name is None:
+        return _weaker(node, relation, how)
+    row = ALIKE[name]
+    if row.additive:
+        _additive(node, relation, how)
+    say = _part if row.apart else _export
+    return _make(name, **{
+        key: say(node.node, relation, how) if key == "event" else getattr(node, own)
+        for key, own in row.fields.items()})
+
+
+def _weaker(node: Any, relation: Relation, how: Saying) -> Any:
+    """No event says this exactly: one that says less and is true, from the node's own price."""
+    name = f"{type(node).__name__} under {relation}"
+    if how.exact:
+        raise UnsupportedNode(f"no event of dp_accounting says {name}; exact=False may find "
+                              "one that says less")
+    cost = cost_of(node, relation)
+    if not cost.failure and cost.pure == 0:
+        return _make("NoOpDpEvent")
+    how.weaker[label(node)] += 1
+    if not cost.failure and cost.mu_squared:
+        return _make("GaussianDpEvent", noise_multiplier=_noise(1, up(math.sqrt(cost.mu_squared))))
+    if not cost.failure and math.isfinite(cost.pure):
+        return _make("ZCDpEvent", rho=positive("rho", _concentrated(node, cost)))
+    raise UnsupportedNode(f"no event of dp_accounting bounds {name}")
+
+
+def _concentrated(node: Any, cost: Cost) -> float:
+    """epsilon^2/2: Bun, Steinke 2016 (arXiv:1605.02065v1), Proposition 1.4; for a bounded range
+    eta^2/8: Cesar, Rogers 2021 (arXiv:2004.07223v3), Lemma 3.4."""
+    ranged = isinstance(node, Exponential) or getattr(node, "noise", "") == "gumbel"
+    return multiply_up(cost.pure, cost.pure) / (8 if ranged else 2)
+
+
+def _noise(scale: float, sensitivity: float) -> float:
+    """A noise multiplier, rounded down."""
+    exact = sensitivity == 1
+    return positive("noise multiplier", scale if exact else down(scale / sensitivity))
+
+
+def _additive(node: Any, relation: Relation, how: Saying) -> None:
+    """Under replace-one the two accountants read the noise in two ways (module docstring).
+
+    Noise over what a *replacement* moves is right for the RDP one and dear for the PLD one.
+    """
+    if how.exact and relation != "add_remove":
+        raise UnsupportedNode(f"the accountants of dp_accounting disagree about "
+                              f"{type(node).__name__} under replace_one; exact=False writes "
+                              "an event that neither prices too low")
+    if relation != "add_remove":
+        how.weaker[label(node)] += 1
+
+
+@_export.register
+def _(node: Laplace, relation: Relation, how: Saying) -> Any:
+    _additive(node, relation, how)
+    return _make("LaplaceDpEvent", noise_multiplier=_noise(node.scale, node.l1_sensitivity))
+
+
+@_export.register
+def _(node: AsReplaceOne, relation: Relation, how: Saying) -> Any:
+    """What is read as this node under replace_one, for the accountant that reads it so, too."""
+    if how.doubled and relation == "replace_one" and isinstance(
+            node.node,
+            Gaussian | Laplace | DiscreteLaplace | PoissonSample | TruncatedPoissonSample):
+        return _export(node.node, "add_remove", how)
+    return _weaker(node, relation, how)
+
+
+@_export.register
+def _(node: DiscreteGaussian, relation: Relation, how: Saying) -> Any:
+    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4): zCDP, but less."""
+    if how.exact:
+        raise UnsupportedNode("dp_accounting has no event of a DiscreteGaussian; exact=False "
+                              "writes its zCDP")
+    how.weaker[label(node)] += 1
+    ratio = up(node.sensitivity / node.sigma)
+    return _make("ZCDpEvent", rho=positive("rho", multiply_up(ratio, ratio) / 2))
+
+
+@_export.register
+def _(node: Asserted, relation: Relation, how: Saying) -> Any:
+    """Pure DP is a divergence of at most epsilon at every order, and only that."""
+    if node.delta:
+        raise UnsupportedNode("no event of dp_accounting says an epsilon and a delta")
+    return _make("ZCDpEvent", rho=0.0, xi=node.epsilon)
+
+
+@_export.register
+def _(node: AssertedZCDP, relation: Relation, how: Saying) -> Any:
+    return _make("ZCDpEvent", rho=node.rho)
+
+
+@_export.register(PostProcess)
+@_export.register(Public)
+def _(node: Any, relation: Relation, how: Saying) -> Any:
+    return _make("NoOpDpEvent")
+
+
+@_export.register
+def _(node: Sequential, relation: Relation, how: Saying) -> Any:
+    if not node.nodes:
+        return _make("NoOpDpEvent")
+    return _make("ComposedDpEvent", events=[_part(member, relation, how)
+                                            for member in node.nodes])
+
+
+@_export.register
+def _(node: Parallel, relation: Relation, how: Saying) -> Any:
+    """Equal parts, where a record has one part and stays in it: what one part is."""
+    stays = relation == "add_remove" or node.certificate == "index"
+    if stays and len(set(node.nodes)) == 1:
+        return _export(node.nodes[0], relation, how)
+    return _weaker(node, relation, how)
+
+
+@_export.register
+def _(node: OneOf, relation: Relation, how: Saying) -> Any:
+    """Equal members: what one member is."""
+    if len(set(node.nodes)) == 1:
+        return _export(node.nodes[0], relation, how)
+    return _weaker(node, relation, how)
+
+
+@_export.register
+def _(node: Federated, relation: Relation, how: Saying) -> object:
+    """Whole noise is what it is on one table; of shared noise no event says the other price."""
+    if node.noise == "shared":
+        raise UnsupportedNode("no event of dp_accounting says what noise that is shared costs")
+    return _export(node.node, relation, how)
+
+
+@_export.register
+def _(node: TruncatedPoissonSample, relation: Relation, how: Saying) -> object:
+    if not isinstance(node.node, Gaussian):
+        raise UnsupportedNode("dp_accounting truncates samples of a Gaussian alone")
+    return _make("TruncatedSubsampledGaussianDpEvent", dataset_size=node.out_of,
+                 sampling_probability=node.rate, truncated_batch_size=node.most,
+                 noise_multiplier=node.node.noise_multiplier)
+
+
+@_export.register
+def _(node: Tuning, relation: Relation, how: Saying) -> Any:
+    """dp_accounting knows shapes of at least 0 and means of at least 1 only."""
+    event = _export(node.node, relation, how)
+    shape, mean = math.inf, node.mean
+    if node.distribution == "negative_binomial":
+        if node.shape < 0:
+            raise UnsupportedNode("dp_accounting has no Tuning of negative shape")
+        shape, mean = node.shape, negative_binomial_mean(node.shape, node.success)
+    if mean < 1:
+        raise UnsupportedNode("dp_accounting has no Tuning of mean below 1")
+    return _make("RepeatAndSelectDpEvent", event=event, mean=mean, shape=shape)

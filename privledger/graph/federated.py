@@ -11,27 +11,7 @@ from attrs import evolve, frozen
 
 from privledger.accounting import Cost, Relation
 from privledger.graph.fold import cost_of, fold
-from privledger.graph.nodes import (
-    AsReplaceOne,
-    Correlated,
-    Federated,
-    FixedSizeSample,
-    Group,
-    IndividualFilter,
-    LabelOnly,
-    Node,
-    OneOf,
-    Parallel,
-    PoissonSample,
-    RandomAllocation,
-    Repeat,
-    Sequential,
-    TruncatedPoissonSample,
-    Tuning,
-    below,
-    children,
-    holds,
-)
+from privledger.graph.nodes import Federated, Node, OneOf, below, children, holds, with_children
 from privledger.mechanisms import Gaussian
 from privledger.numerals import many
 from privledger.rounding import down, up
@@ -57,7 +37,7 @@ def alone(plan: Node) -> Node:
     if isinstance(plan, Federated):
         honest = plan.parties - plan.colluding
         return alone(plan.node) if plan.noise == "local" else share_of(plan.node, honest)
-    return _with_inside(plan, tuple(alone(one) for one in children(plan)))
+    return with_children(plan, tuple(alone(one) for one in children(plan)))
 
 
 def as_released(plan: Node) -> Node:
@@ -72,7 +52,7 @@ def as_released(plan: Node) -> Node:
         if plan.noise == "local":
             return as_released(plan.node)
         return OneOf([plan.node, share_of(plan.node, plan.parties - plan.colluding)])
-    return _with_inside(plan, tuple(as_released(one) for one in children(plan)))
+    return with_children(plan, tuple(as_released(one) for one in children(plan)))
 
 
 def share_of(plan: Node, honest: int) -> Node:
@@ -83,18 +63,7 @@ def share_of(plan: Node, honest: int) -> Node:
             root = math.isqrt(honest)
             own = own / root if root * root == honest else down(down(own) / up(math.sqrt(honest)))
         return evolve(plan, noise_multiplier=own)
-    return _with_inside(plan, tuple(share_of(one, honest) for one in children(plan)))
-
-
-def _with_inside(plan: Node, inside: tuple[Node, ...]) -> Node:
-    if isinstance(plan, Sequential | Parallel | OneOf):
-        return evolve(plan, nodes=inside)
-    for kind in (Repeat, PoissonSample, FixedSizeSample, RandomAllocation,
-                 TruncatedPoissonSample, Correlated, IndividualFilter, Group, AsReplaceOne,
-                 LabelOnly, Tuning):
-        if isinstance(plan, kind) and inside:
-            return evolve(plan, node=inside[0])
-    return plan
+    return with_children(plan, tuple(share_of(one, honest) for one in children(plan)))
 
 
 @frozen

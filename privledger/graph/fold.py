@@ -1,7 +1,7 @@
 """Graph -> cost, bottom up. One short rule per node type; unknown types are refused.
 
-The rules and their sources are in docs/proofs/composition.md; samples are in `fold_sampling`,
-changes of what counts as a neighbour in `fold_relations`, a choice among members in `one_of`.
+The rules and their sources are in docs/proofs/composition.md; samples and changes
+of what counts as a neighbour are in `fold_rules`, a choice among members in `one_of`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,20 @@ from privledger.accounting import (
     sequential,
 )
 from privledger.accounting.pld import GaussianPair, both_ways
-from privledger.errors import RelationMismatch
-from privledger.graph.free import PostProcess, Public
-from privledger.graph.nodes import IndividualFilter, Node, Parallel, Repeat, Sequential, check_node
+from privledger.errors import RelationMismatch, UnsupportedNode
+from privledger.graph.nodes import (
+    IndividualFilter,
+    Node,
+    Parallel,
+    PostProcess,
+    Public,
+    Repeat,
+    Sequential,
+    below,
+    check_node,
+    children,
+    row_of,
+)
 from privledger.graph.remember import remembered
 from privledger.mechanisms import leaf_cost
 from privledger.rounding import multiply_up, up
@@ -54,7 +65,17 @@ def fold(node: Node, relation: Relation, orders: Orders) -> Cost:
     return leaf_cost(node, relation, orders)
 
 
-_cached = remembered(4096)(fold)
+@remembered(4096)
+def _cached(node: Node, relation: Relation, orders: Orders) -> Cost:
+    """The rules that a kind's row states, then its own."""
+    row = row_of(node)
+    if row is not None and row.relations and relation not in row.relations:
+        raise RelationMismatch(row.elsewhere.format(relation=relation))
+    for kinds, why in row.never if row is not None else ():
+        if any(isinstance(one, kinds) for child in children(node) for one in below(child)):
+            raise UnsupportedNode(why)
+    rule = fold.dispatch(type(node))  # called here: a frame less for each level of a plan
+    return rule(node, relation, orders)
 
 
 @fold.register
@@ -107,8 +128,6 @@ def _(node: IndividualFilter, relation: Relation, orders: Orders) -> Cost:
 
     Orders below the filter's follow because a Renyi divergence grows with its order.
     """
-    if relation != "add_remove":
-        raise RelationMismatch("individual filters are proved for add_remove only")
     if node.kind == "gdp":
         mu = up(math.sqrt(node.cap))
         return Cost(

@@ -13,26 +13,22 @@ from typing import Literal, TypeAlias
 from attrs import evolve, frozen
 
 from privledger.errors import NotGranted
-from privledger.graph.free import PostProcess, Public
 from privledger.graph.nodes import (
-    AsReplaceOne,
-    Federated,
-    FixedSizeSample,
-    Group,
+    NODES,
     IndividualFilter,
-    LabelOnly,
     Node,
     OneOf,
     Parallel,
-    PoissonSample,
+    PostProcess,
+    Public,
     RandomAllocation,
     Repeat,
-    Sequential,
-    TruncatedPoissonSample,
+    children,
+    row_of,
 )
 
-SAMPLES = ("poisson", "fixed", "truncated", "allocation")
-SIZED = ("fixed", "truncated")
+SAMPLES = tuple(row.opened_by for row in NODES.values() if row.coins)
+SIZED = tuple(row.opened_by for row in NODES.values() if "size" in row.step)
 """Samples that know how many are in, and of how many."""
 
 
@@ -66,31 +62,21 @@ class Context:
         return self.kind in SAMPLES
 
 
-def filter_caps(node: IndividualFilter) -> str:
-    """Kind, cap and order of a filter, exactly, as one word."""
-    # Plus zero, because -0.0 is the same order.
-    return f"{node.kind}:{float(node.cap).hex()}:{(float(node.order) + 0.0).hex()}"
-
-
 Unit: TypeAlias = Node
-OPENED = (Parallel, PoissonSample, FixedSizeSample, TruncatedPoissonSample, RandomAllocation,
-          IndividualFilter)
-"""Units that releases are made within: a step of a derivation opens them."""
 PARTS_OF_PARTS = (". Parts of parts need a Parallel within a Parallel; counts per class of every "
                   "cell need one release, on CrossCells(cells, data.cells(TARGET))")
 
 
 def flatten(node: Node | None, times: int, counts: dict[Unit, int]) -> None:
     """Add the units of `times` runs of `node` to `counts`."""
+    row = row_of(node)
     if node is None or isinstance(node, PostProcess | Public):
         return
-    if isinstance(node, Sequential):
-        for child in node.nodes:
-            flatten(child, times, counts)
-    elif isinstance(node, Repeat):
+    if isinstance(node, Repeat):
         flatten(node.node, times * node.count, counts)
-    elif isinstance(node, Group | AsReplaceOne | LabelOnly | Federated):
-        flatten(node.node, times, counts)
+    elif row is not None and row.through:
+        for child in children(node):
+            flatten(child, times, counts)
     else:
         counts[node] = counts.get(node, 0) + times
 
@@ -213,41 +199,32 @@ def _meaning(step: Context) -> Context:
     return evolve(step, part=0)
 
 
+Opening: TypeAlias = tuple[str, dict[str, object]]
+
+
+def opening(unit: Unit) -> Opening | None:
+    """What a step must be to open a unit: the node without its children; None for what is a
+    release itself."""
+    row = row_of(unit)
+    if row is None or not row.opened_by:
+        return None
+    values = {name: getattr(unit, own) for name, own in row.step.items()}
+    if row.child == "nodes":
+        values["parts"] = len(values["parts"])
+    return row.opened_by, values
+
+
 def _matches(unit: Unit, step: Context) -> bool:
-    if step.kind == "poisson":
-        # A smaller rate than the reserved one costs less; exact equality keeps it simple.
-        return isinstance(unit, PoissonSample) and unit.rate == step.rate
-    if step.kind == "fixed":
-        return (isinstance(unit, FixedSizeSample) and unit.size == step.size
-                and unit.out_of == step.out_of)
-    if step.kind == "truncated":
-        return (isinstance(unit, TruncatedPoissonSample) and unit.rate == step.rate
-                and unit.most == step.size and unit.out_of == step.out_of)
-    if step.kind == "allocation":
-        return (isinstance(unit, RandomAllocation) and unit.steps == step.parts
-                and 0 <= step.part < step.parts)
-    if step.kind == "part":
-        return (isinstance(unit, Parallel) and len(unit.nodes) == step.parts
-                and 0 <= step.part < step.parts
-                and unit.certificate == step.certificate)
-    # The caps must be the reserved ones: a wider filter under a narrow name charges too little.
-    return isinstance(unit, IndividualFilter) and filter_caps(unit) == step.caps
+    """A smaller rate than the reserved one costs less; exact equality keeps it simple."""
+    found = opening(unit)
+    return found is not None and found[0] == step.kind and found[1] == {
+        name: getattr(step, name) for name in found[1]} and (
+            "parts" not in found[1] or 0 <= step.part < step.parts)
 
 
 def opens_alike(one: Unit, other: Unit) -> bool:
     """Whether one derivation could open either."""
-    if isinstance(one, PoissonSample) and isinstance(other, PoissonSample):
-        return one.rate == other.rate
-    if isinstance(one, FixedSizeSample) and isinstance(other, FixedSizeSample):
-        return one.size == other.size and one.out_of == other.out_of
-    if isinstance(one, TruncatedPoissonSample) and isinstance(other, TruncatedPoissonSample):
-        return (one.rate, one.most, one.out_of) == (other.rate, other.most, other.out_of)
-    if isinstance(one, RandomAllocation) and isinstance(other, RandomAllocation):
-        return one.steps == other.steps
-    if isinstance(one, Parallel) and isinstance(other, Parallel):
-        return len(one.nodes) == len(other.nodes) and one.certificate == other.certificate
-    return (isinstance(one, IndividualFilter) and isinstance(other, IndividualFilter)
-            and filter_caps(one) == filter_caps(other))
+    return opening(one) == opening(other) is not None
 
 
 def parts_of(unit: Unit) -> int:
@@ -258,6 +235,6 @@ def parts_of(unit: Unit) -> int:
 def insides(unit: Unit) -> tuple[Node | None, ...]:
     """The nodes that a unit opens: one for each part, or the one under a sample, a filter, and
     every round of an allocation; none for what is a release itself."""
-    if isinstance(unit, Parallel):
-        return unit.nodes
-    return (unit.node,) if isinstance(unit, OPENED) else ()
+    if opening(unit) is None:
+        return ()
+    return children(unit) or (None,)  # the inside of a free filter

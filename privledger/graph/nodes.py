@@ -2,19 +2,23 @@
 
 A node says what happened. What it costs is a separate question (`privledger.graph.fold`), so a
 history can be priced again by a better accountant without being rewritten. What the fields of one
-node ask of each other is in `privledger.graph.between_fields`.
+node ask of each other is in `privledger.graph.node_checks`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from privledger.errors import InvalidMechanism
-from privledger.graph.between_fields import (
+from privledger.errors import InvalidMechanism, UnsupportedNode
+from privledger.graph.node_checks import (
+    Nested,
+    Never,
+    Row,
     check_filter,
+    check_nested,
     check_shared,
     check_strategy,
     check_trials,
@@ -22,10 +26,36 @@ from privledger.graph.between_fields import (
     listed,
     numbers,
 )
-from privledger.graph.free import PostProcess, Public
-from privledger.graph.nesting import Nested, check_nested
-from privledger.mechanisms import Gaussian, Mechanism
+from privledger.mechanisms import Asserted, AssertedZCDP, Gaussian, Mechanism
 from privledger.rounding import MOST_COUNT, count, plain_float, plain_int, probability
+
+# --- Leaves that cost nothing: what is computed from released and public values, and public facts.
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidMechanism(name, type(value).__name__, "a text")
+
+
+@frozen(cache_hash=True)
+class PostProcess:
+    """A function of released and public values only. Costs nothing."""
+
+    note: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        _check_text("PostProcess note", self.note)
+
+
+@frozen(cache_hash=True)
+class Public:
+    """A public fact that the computation used. Costs nothing."""
+
+    fact: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        _check_text("Public fact", self.fact)
+
 
 Certificate = Literal["public_predicate", "iid_per_record", "index"]
 CERTIFICATES: tuple[Certificate, ...] = ("public_predicate", "iid_per_record", "index")
@@ -35,7 +65,7 @@ def check_node(name: str, value: object) -> None:
     """Raise `InvalidMechanism` unless `value` is a node type this package knows, `InvalidPlan`
     unless it is within the depth that a plan may have."""
     # By exact type: a subclass could answer anything when it is asked for its noise.
-    if type(value) not in NODE_TYPES:
+    if row_of(value) is None:
         raise InvalidMechanism(name, type(value).__name__, "a node of the composition graph")
     check_nested(name, value)
 
@@ -137,6 +167,12 @@ class IndividualFilter(Nested):
     cap: float = field(converter=plain_float)
     order: float = field(default=0.0, converter=plain_float)
     node: Node | None = None
+
+    @property
+    def caps(self) -> str:
+        """Kind, cap and order, exactly, as one word."""
+        # Plus zero, because -0.0 is the same order.
+        return f"{self.kind}:{float(self.cap).hex()}:{(float(self.order) + 0.0).hex()}"
 
     def __attrs_post_init__(self) -> None:
         check_filter(self.kind, self.cap, self.order)
@@ -349,28 +385,97 @@ Node: TypeAlias = (
     | Public
 )
 
-LEAF_TYPES: tuple[type[Node], ...] = (*get_args(Mechanism), PostProcess, Public)
-COMPOSITE_TYPES = (
-    Sequential, Repeat, Parallel, OneOf, PoissonSample, FixedSizeSample, RandomAllocation,
-    TruncatedPoissonSample, Correlated, IndividualFilter, Group, AsReplaceOne, LabelOnly, Tuning,
-    Federated,
-)
-NODE_TYPES: tuple[type[Node], ...] = LEAF_TYPES + COMPOSITE_TYPES
-_LISTS = Sequential, Parallel, OneOf
-_AROUND = (Repeat, PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample,
-           Correlated, Group, AsReplaceOne, LabelOnly, Tuning, Federated)
 SHARED_TYPES = Sequential, Repeat, Parallel, OneOf, PoissonSample, Gaussian, PostProcess, Public
+
+# In a sample the filter must act before it is drawn, so that cost follows the record.
+_IN_A_SAMPLE: tuple[Never, ...] = (
+    ((IndividualFilter,), "an individual filter inside a {} has no proof here; put the sample "
+                          "inside the filter"),
+    ((Group,), "rows are sampled one by one: a group inside a {} has no proof here"),
+    ((RandomAllocation, TruncatedPoissonSample, Correlated),
+     "a random allocation, a sample that is cut off, or correlated noise inside a {} has no "
+     "proof here"))
+
+
+def _in_a(name: str) -> tuple[Never, ...]:
+    return tuple((kinds, why.format(name)) for kinds, why in _IN_A_SAMPLE)
+
+
+def _only_removal(what: str) -> str:
+    return f"{what} priced under add_remove only; under replace_one write AsReplaceOne around it"
+
+
+NODES: dict[str, Row] = {row.kind.__name__: row for row in (
+    *(Row(kind) for kind in (*get_args(Mechanism), PostProcess, Public)),
+    Row(Sequential, through=True),
+    Row(Repeat, through=True),
+    Row(Parallel, opened_by="part", step={"parts": "nodes", "certificate": "certificate"}),
+    Row(OneOf),
+    Row(PoissonSample, opened_by="poisson", step={"rate": "rate"}, coins=True, bends=True,
+        relations=("add_remove",), elsewhere="Poisson subsampling is priced under add_remove only",
+        never=_in_a("Poisson sample")),
+    Row(FixedSizeSample, opened_by="fixed", step={"size": "size", "out_of": "out_of"}, coins=True,
+        bends=True, relations=("replace_one",),
+        elsewhere="samples of a fixed size are priced under replace_one only: under add_remove "
+                  "the number of records is private",
+        never=_in_a("sample of fixed size")),
+    Row(RandomAllocation, opened_by="allocation", step={"parts": "steps"}, coins=True, bends=True,
+        relations=("add_remove",), elsewhere=_only_removal("a random allocation is"),
+        never=_in_a("random allocation")),
+    Row(TruncatedPoissonSample, opened_by="truncated",
+        step={"rate": "rate", "size": "most", "out_of": "out_of"}, coins=True, bends=True,
+        relations=("add_remove",), elsewhere=_only_removal("a sample that is cut off is"),
+        never=_in_a("sample that is cut off")),
+    Row(Correlated, relations=("add_remove",), elsewhere=_only_removal("correlated noise is")),
+    # The caps must be the reserved ones: a wider filter under a narrow name charges too little.
+    Row(IndividualFilter, opened_by="filter", step={"caps": "caps"}, relations=("add_remove",),
+        elsewhere="individual filters are proved for add_remove only"),
+    Row(Group, through=True, bends=True),
+    Row(AsReplaceOne, through=True, bends=True, relations=("replace_one",),
+        elsewhere="AsReplaceOne is priced under replace_one: that is its purpose"),
+    # A fixed sample's proof swaps whole records, and a label may move a query less.
+    Row(LabelOnly, through=True, relations=("replace_label",),
+        elsewhere="LabelOnly promises nothing about whole records, so it has no price under "
+                  "{relation}: it is for ledgers of relation replace_label",
+        never=(((FixedSizeSample,),
+                "a sample of fixed size inside LabelOnly has no proof here"),
+               (_IN_A_SAMPLE[-1][0], "a random allocation, a sample that is cut off, or "
+                                     "correlated noise inside LabelOnly has no proof here"))),
+    Row(Tuning, bends=True, never=(
+        ((IndividualFilter,), "tuning around an individual filter has no proof here"),)),
+    Row(Federated, through=True))}
+"""All that is known of each kind of node beside its fields, its price and its event: by name."""
+
+NODE_TYPES: tuple[type[Node], ...] = tuple(row.kind for row in NODES.values())
+COMPOSITE_TYPES = tuple(row.kind for row in NODES.values() if row.child)
+LEAF_TYPES = tuple(row.kind for row in NODES.values() if not row.child)
+
+
+def row_of(value: object) -> Row | None:
+    """The row of a node, by its exact type; None for what is no node."""
+    row = NODES.get(type(value).__name__)
+    return row if row is not None and row.kind is type(value) else None
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`, in order."""
-    if isinstance(node, LEAF_TYPES):  # what most nodes are
+    row = row_of(node)
+    if row is None or not row.child:
         return ()
-    if isinstance(node, _LISTS):
-        return node.nodes
-    if isinstance(node, _AROUND):
-        return (node.node,)
-    return () if not isinstance(node, IndividualFilter) or node.node is None else (node.node,)
+    found = getattr(node, row.child)
+    if type(found) is tuple:
+        return found
+    return () if found is None else (found,)
+
+
+def with_children(node: Node, inside: tuple[Node, ...]) -> Node:
+    """`node` around others, as many as `children` gave."""
+    row = row_of(node)
+    if row is None or not inside:
+        return node
+    given: Any = node
+    changed: Node = evolve(given, **{row.child: inside if row.child == "nodes" else inside[0]})
+    return changed
 
 
 def below(node: Node) -> Iterator[Node]:
@@ -388,3 +493,24 @@ def below(node: Node) -> Iterator[Node]:
 def holds(node: Node, kind: type) -> bool:
     """Whether `node` or anything below it is of type `kind`."""
     return any(isinstance(one, kind) for one in below(node))
+
+
+# --- Parts of a plan that somebody vouches for: no guard sees what they read.
+
+
+def runs_elsewhere(plan: Node) -> bool:
+    """Whether somebody vouches for a part of `plan`: it runs where no guard sees what it reads."""
+    return holds(plan, Asserted) or holds(plan, AssertedZCDP)
+
+
+def check_filtered(plan: Node) -> None:
+    """Refuse a filter around what runs elsewhere: its records would never be told to stop.
+
+    Raises:
+        UnsupportedNode: nothing was read.
+    """
+    for one in below(plan):
+        if isinstance(one, IndividualFilter) and one.node is not None and runs_elsewhere(one.node):
+            raise UnsupportedNode("an individual filter stops no record in what runs elsewhere "
+                                  "(Asserted, AssertedZCDP): reserve that without a filter; "
+                                  "nothing was read")

@@ -14,30 +14,21 @@ from attrs import evolve
 from privledger.accounting import Cost, Relation, maximum, sequential
 from privledger.accounting.deadline import check_time
 from privledger.errors import UnsupportedNode
-from privledger.graph.fold import cost_of, fold
-from privledger.graph.meter import OPENED, Unit, flatten, insides, opens_alike
+from privledger.graph.fold import Orders, cost_of, fold
+from privledger.graph.meter import Unit, flatten, insides, opening, opens_alike
 from privledger.graph.nodes import (
     AsReplaceOne,
     Federated,
-    FixedSizeSample,
     Group,
     Node,
     OneOf,
-    PoissonSample,
-    RandomAllocation,
     Repeat,
     Sequential,
-    TruncatedPoissonSample,
-    Tuning,
+    below,
     holds,
+    row_of,
 )
 from privledger.graph.remember import remembered
-
-Orders = tuple[float, ...]
-_WIDE = (*OPENED, OneOf)
-# What these make of a curve is more than what they make of each of two curves below it.
-_BENT = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Group,
-         AsReplaceOne, Tuning)
 
 
 @fold.register
@@ -57,11 +48,21 @@ def _units(node: Node) -> dict[Unit, int]:
     return found
 
 
+def _is_wide(unit: Unit) -> bool:
+    """Whether releases are made within it."""
+    return isinstance(unit, OneOf) or opening(unit) is not None
+
+
+def _bends(node: Node) -> bool:
+    row = row_of(node)
+    return row is not None and row.bends
+
+
 @remembered(1024)
 def _split(node: Node) -> tuple[frozenset[Unit], tuple[Unit, ...]]:
     """Units that are one release, and units that releases are made within."""
     units = _units(node)
-    wide = tuple(unit for unit in units if isinstance(unit, _WIDE))
+    wide = tuple(unit for unit in units if _is_wide(unit))
     return frozenset(units).difference(wide), wide
 
 
@@ -105,7 +106,7 @@ def _together(members: list[Node], relation: Relation, orders: Orders) -> Cost:
             Group, AsReplaceOne, Federated)):
         _refuse()  # their price is not that of their units
     late = _late(held)
-    if any(holds(unit, kind) for unit in late for kind in _BENT):
+    if any(_bends(one) for unit in late for one in below(unit)):
         _refuse()
     shared = {unit: min(units.get(unit, 0) for units in held) for unit in held[0]}
     shared = {} if late else {unit: times for unit, times in shared.items() if times}
@@ -125,9 +126,9 @@ def _together(members: list[Node], relation: Relation, orders: Orders) -> Cost:
 def _late(held: Sequence[dict[Unit, int]]) -> list[Unit]:
     """Units of which a release may leave open whether it was made within them or another."""
     every = dict.fromkeys(unit for units in held for unit in units)
-    wide = [unit for unit in every if isinstance(unit, _WIDE)]
+    wide = [unit for unit in every if _is_wide(unit)]
     return [unit for unit in wide if any(
-        unit != other and (isinstance(unit, OneOf) or isinstance(other, _WIDE))
+        unit != other and (isinstance(unit, OneOf) or _is_wide(other))
         and _alike(unit, other) for other in every)]
 
 

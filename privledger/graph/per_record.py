@@ -19,8 +19,15 @@ from privledger.accounting.records import (
 )
 from privledger.errors import InvalidPlan, RelationMismatch, UnsupportedNode
 from privledger.graph.fold import cost_of
-from privledger.graph.free import PostProcess, Public
-from privledger.graph.nodes import Node, PoissonSample, Repeat, Sequential, check_node
+from privledger.graph.nodes import (
+    Node,
+    PoissonSample,
+    PostProcess,
+    Public,
+    Repeat,
+    Sequential,
+    check_node,
+)
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.rounding import down, number, up
 

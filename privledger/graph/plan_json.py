@@ -5,23 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from attrs import fields
-
 from privledger.errors import InvalidPlan
-from privledger.graph.nesting import check_depth
-from privledger.graph.nodes import NODE_TYPES, Node
+from privledger.graph.node_checks import check_depth, json_fields
+from privledger.graph.nodes import NODES, Node, row_of
+from privledger.numerals import meant
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True,
                             allow_nan=False)
-_TYPES = {kind.__name__: kind for kind in NODE_TYPES}
-
-
-def _fields_of(kind: Any) -> dict[str, str]:
-    """The name of each field in JSON -> its name in the record, in order."""
-    return {("inner" if a.name == "node" else a.name): a.name for a in fields(kind)}
-
-
-_FIELDS: dict[object, dict[str, str]] = {kind: _fields_of(kind) for kind in NODE_TYPES}
 
 
 def canonical(value: Any) -> str:
@@ -41,13 +31,13 @@ def to_json(node: Node) -> dict[str, Any]:
 
 def _out(node: Node) -> dict[str, Any]:
     result: dict[str, Any] = {"node": type(node).__name__}
-    kind: object = type(node)
-    for name, attribute in (_FIELDS.get(kind) or _fields_of(kind)).items():
-        value = getattr(node, attribute)
-        if type(value) in _FIELDS:
+    row = row_of(node)
+    for name, attribute in (json_fields(type(node)) if row is None else row.fields).items():
+        value = getattr(node, attribute.name)
+        if isinstance(value, tuple):
+            value = [item if row_of(item) is None else _out(item) for item in value]
+        elif row_of(value) is not None:
             value = _out(value)
-        elif isinstance(value, tuple):
-            value = [_out(item) if type(item) in _FIELDS else item for item in value]
         result[name] = value
     return result
 
@@ -65,25 +55,26 @@ def from_json(value: Any) -> Node:
 
 def _node(value: Any) -> Node:
     name = value.get("node") if isinstance(value, dict) else None
-    if not isinstance(name, str) or name not in _TYPES:
-        raise InvalidPlan("node", _short(value), "an object whose `node` is a known type")
-    kind = _TYPES[value["node"]]
-    known = _FIELDS[kind]
+    row = NODES.get(name) if isinstance(name, str) else None
+    if row is None:
+        near = meant(name, NODES) if isinstance(name, str) else ""
+        raise InvalidPlan("node", _short(value), f"an object whose `node` is a known type{near}")
+    known = row.fields
     arguments: dict[str, Any] = {}
     for key, item in value.items():
         if key == "node":
             continue
         if key not in known:
             raise InvalidPlan(f"{value['node']} field", key, f"one of {', '.join(known)}")
-        arguments[known[key]] = item if type(item) is float else _value(item)
+        arguments[known[key].name] = item if type(item) is float else _value(item)
     try:
-        node = kind(**arguments)
+        node: Node = row.kind(**arguments)
     except TypeError:
         raise InvalidPlan(value["node"], _short(value), "given all its fields") from None
     for key, item in value.items():
         # A text or an object would turn into a tuple of its characters or keys.
         if type(item) is not float and key != "node" and not isinstance(item, list) and isinstance(
-                getattr(node, known[key]), tuple):
+                getattr(node, known[key].name), tuple):
             raise InvalidPlan(f"{value['node']} {key}", _short(item), "a list")
     return node
 

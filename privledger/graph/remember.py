@@ -14,18 +14,14 @@ from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from attrs import fields
-
 from privledger.accounting.deadline import check_time
 from privledger.errors import InvalidPlan
-from privledger.graph.nodes import NODE_TYPES, Node
+from privledger.graph.nodes import Node, row_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _CHARGING: ContextVar[bool] = ContextVar("charging", default=False)
 _OWN: ContextVar[bool] = ContextVar("own", default=False)
-_NAMES = {kind: tuple((str(one.name), str(one.alias)) for one in fields(kind))
-          for kind in NODE_TYPES}
 _PLAIN = (float, int, str, bool, type(None))
 
 
@@ -80,12 +76,13 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if kind not in NODE_TYPES:
+    row = row_of(value)
+    if row is None:
         raise InvalidPlan("node", kind.__name__, "made of nodes and plain values")
     if id(value) not in known:
         given = {}
-        for name, alias in _NAMES[kind]:
-            inside = getattr(value, name)
+        for one in row.fields.values():
+            inside = getattr(value, one.name)
             if type(inside) is tuple:
                 items = []
                 for item in inside:
@@ -93,7 +90,7 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
                 inside = tuple(items)
             else:
                 inside = _copied(inside, known)
-            given[alias] = inside
+            given[one.alias] = inside
         known[id(value)] = kind(**given)
     return known[id(value)]
 

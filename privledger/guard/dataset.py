@@ -17,20 +17,24 @@ from privledger.facts.schema import Column, Schema
 from privledger.graph import Context
 from privledger.guard.vault import _vault_of
 from privledger.numerals import meant
-from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones
-from privledger.questions.cells import CategoryCells, Cells, CoinCells, IndexCells, IntervalCells
-from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones, RowValues, longest
+from privledger.questions.cells import (
+    CategoryCells,
+    Cells,
+    CoinCells,
+    IndexCells,
+    IntervalCells,
+    RowsPerPersonCells,
+    check_people,
+)
+from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
 from privledger.questions.closed_set import CELLS
-from privledger.questions.custom_scores import CustomScores
 from privledger.questions.derivation import Derivation, Step
 from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.feature_scores import CustomScores
 from privledger.questions.grown import GrownCells
-from privledger.questions.label_query import LabelQuery
-from privledger.questions.person_cells import RowsPerPersonCells, check_people
-from privledger.questions.quantile import QuantileChoice
+from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.query import Query
-from privledger.questions.response_query import ResponseQuery
-from privledger.questions.row_values import RowValues, longest
 from privledger.questions.score import Score
 from privledger.questions.threshold import ThresholdRun
 from privledger.questions.votes import Votes

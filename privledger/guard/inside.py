@@ -19,10 +19,9 @@ from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Context, Meter
 from privledger.guard.spends import Spends
 from privledger.guard.vault import Pass, Vault
-from privledger.kernels.asking import Held
-from privledger.kernels.members import Members
+from privledger.kernels.asking import Held, Members
 from privledger.ledger import Policy
-from privledger.ledger.entries import ReleaseLog
+from privledger.ledger.log import ReleaseLog
 from privledger.mechanisms import SparseVector
 from privledger.noise.source import NoiseSource
 from privledger.questions.threshold import ThresholdRun
@@ -59,7 +58,6 @@ class Inside:
         spends: of the grant's filters.
         policy: the ledger's; None where it has none.
         vouched: whether somebody gave a reason, so that asserted questions may be asked.
-        correctable: whether a correction can say what an asserted question cost really.
         members: who is behind each handle.
         runs: of sparse vector, by the guard's own copy of what stands for each.
     """
@@ -72,7 +70,6 @@ class Inside:
     spends: Spends
     policy: Policy | None = None
     vouched: bool = True
-    correctable: bool = True
     runs: dict[ThresholdRun, Running] = field(init=False, factory=dict)
     members: Members = field(init=False, factory=lambda: Members(secrets.token_hex(8)))
 

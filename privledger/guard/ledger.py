@@ -14,20 +14,18 @@ from typing import Any, NoReturn, overload
 
 from privledger.accounting import promise
 from privledger.engines import Engine, Local
-from privledger.errors import InvalidValue, LedgerError, LedgerMissing, NotGranted
+from privledger.errors import InvalidValue, LedgerError, LedgerMissing
 from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
-from privledger.guard.chunking import Chunking
 from privledger.guard.creating import check_agrees, creation, refuse_person_elsewhere
 from privledger.guard.dataset import Dataset
 from privledger.guard.elsewhere import ExternalRun, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
-from privledger.guard.identity import Identities
 from privledger.guard.observer import tell
 from privledger.guard.policing import keep
-from privledger.guard.protecting import Late, ProtectedTable, grown, protected
+from privledger.guard.protecting import Chunking, Identities, Late, ProtectedTable, grown, protected
 from privledger.guard.reserve import check_effort
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
@@ -45,7 +43,7 @@ from privledger.noise.source import NoiseSource, SystemSource
 from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
-from privledger.storage import is_url, kept, refuse_findings, shown, store_at
+from privledger.storage import kept, refuse_findings, shown, store_at
 from privledger.tables.frames import is_plain_table
 from privledger.tables.sources import as_source
 
@@ -385,15 +383,7 @@ class Ledger(Teller):
             check_node("plan", plan)
             plan = from_json(to_json(plan))
             check_effort(self._history, to_json(plan))
-        here = not is_url(self._history.store.location)
-
-        def lines(state: State) -> Sequence[Event]:
-            event = correction(state, grant, plan, why, now()).event
-            if not here and not state.knows(event.grant):
-                raise NotGranted("a scope of a ledger in a database cannot be corrected")
-            return [event]
-
-        self._history.commit(lines)
+        self._history.commit(lambda state: [correction(state, grant, plan, why, now()).event])
         return self.spent
 
     @overload

@@ -16,20 +16,21 @@ import weakref
 from typing import Any
 
 import attrs
-from attrs import frozen
+import numpy as np
+from attrs import define, field
 
 from privledger.errors import NotGranted, UnsupportedNode
 from privledger.facts.schema import Column, Schema
-from privledger.facts.values import is_plain, refuse
+from privledger.facts.values import fixed, is_plain, is_plain_value, refuse
 from privledger.graph import Node
 from privledger.graph.nodes import LEAF_TYPES
 from privledger.guard.vault import Seal, Vault, _vault_of
 from privledger.questions import closed_set
-from privledger.questions.derivation import Derivation
+from privledger.questions.closed_set import PLAIN, WireField, parts_of
+from privledger.questions.derivation import CHANGED, Derivation, Step, own_context
 from privledger.questions.score import Score
 
-# A function is an unverified claim, recorded as asserted; updates are copied one by one.
-_NOT_PLAIN = ("data", "function", "_updates")
+_DEEPEST = 24  # more than any tree that may be grown, in cells of cells, in a question
 
 
 def own_leaf(mechanism: Any) -> Any:
@@ -53,9 +54,7 @@ def own_question(question: Any, vault: Vault) -> Any:
     Raises:
         UnsupportedNode: a part of it is of an unknown kind. NotGranted: of other data.
     """
-    if type(question) not in closed_set.QUESTIONS:
-        refuse(question)
-    copy = _plain(Copies(vault), question)
+    copy = Copies(vault).owned(question, closed_set.QUESTIONS)
     if type(copy.what) is not str:
         refuse(copy.what)
     return copy
@@ -87,78 +86,96 @@ def forget_dead(vault: Vault) -> None:
             vault.copies.pop(place, None)
 
 
-@frozen
+@define(eq=False)
 class Copies:
-    """Copies for one vault; a `Copier`. Never leaves the guard.
+    """Copies of one question for one vault. Never leaves the guard.
+
+    Every object is built by the constructor of its exact type, from fields that were checked
+    first: no value of a strange type, and no array that somebody else holds, reaches it.
 
     Attributes:
         vault: whose rows they will be asked of; it keeps the copies of shared objects.
     """
 
     vault: Vault
+    _deep: int = field(default=0, init=False)
 
-    def shared(self, what: Any, kind: type) -> Any:
-        if type(what) is not kind:
+    def shared(self, what: Any, kinds: tuple[type, ...]) -> Any:
+        """The copy of an object of one of these kinds; the same one every time."""
+        if type(what) not in kinds or self._deep > _DEEPEST:
             refuse(what)
-        copy = self.known(what)
-        if copy is None:
-            copy = self.keep(what, _plain(self, what))
-        self._follow(what, copy)
+        known = self.vault.copies.get(id(what))
+        copy = known[1] if known is not None and known[0]() is what else self._keep(
+            what, self.owned(what, kinds))
+        if type(copy) not in kinds:  # what was of another kind when it was copied
+            refuse(what)
+        if type(copy) is Score:  # scores alone may grow
+            for cells, values in what.updates(len(copy.updates())):
+                copy.add(self.shared(cells, closed_set.MOVES), values)
+        else:
+            self._deep += 1
+            for inner in getattr(what, "below", ()):
+                self.shared(inner, (*closed_set.CELLS, Score))
+            self._deep -= 1
         return copy
 
-    def cells(self, what: Any) -> Any:
-        return self.shared(what, _one_of(what, closed_set.CELLS))
-
-    def part(self, what: Any, kind: type) -> Any:
-        if type(what) is not kind:
+    def owned(self, what: Any, kinds: tuple[type, ...]) -> Any:
+        """A copy of an object that belongs to one question, or that was not copied yet."""
+        kind: Any = type(what)
+        if kind not in kinds or self._deep > _DEEPEST:
             refuse(what)
-        return _plain(self, what)
+        if kind is Schema:
+            return own_schema(what)
+        self._deep += 1
+        copy = kind(*[self._value(part, part.nested, getattr(what, part.name))
+                      for part in parts_of(kind)])
+        self._deep -= 1
+        return copy
 
-    def block(self, what: Any) -> Any:
-        return self.part(what, _one_of(what, closed_set.BLOCKS))
+    def _value(self, part: WireField, nested: int, value: Any) -> Any:
+        if nested:
+            if type(value) is not tuple:
+                refuse(value)
+            return tuple(self._value(part, nested - 1, one) for one in value)
+        word = part.word
+        if word in PLAIN:
+            return value if is_plain_value(value) else refuse(value)
+        if word == "handle":
+            return self._derivation(value)
+        if value is None and part.optional:
+            return None
+        if word == "array":
+            if type(value) is np.ndarray and value.dtype.kind in "biuf":
+                return fixed(value)  # before it is checked: nobody changes it between
+            return value if part.sliced and type(value) is slice else refuse(value)
+        if word == "function":
+            return value  # an unverified claim, recorded as asserted
+        return self.owned(value, part.kinds) if word == "owned" else self.shared(value, part.kinds)
 
-    def derivation(self, data: Any) -> Derivation:
-        """As `Copier.derivation`.
+    def _derivation(self, data: Any) -> Derivation:
+        """Of the guarded table's own.
 
         Raises:
-            NotGranted: of other data than the grant covers.
+            NotGranted: of other data than the grant covers, or not as it was derived.
         """
         if type(data) is not Derivation:
             refuse(data)
-        if type(data.seal) is not Seal or _vault_of(data.seal) is not self.vault:
+        seal, steps = data.seal, data.steps  # each field is read once: it may change meanwhile
+        if type(seal) is not Seal or _vault_of(seal) is not self.vault:
             raise NotGranted("the query asks other data than the grant covers; nothing was read")
-        return data.own(self)
+        if type(steps) is not tuple or any(type(step) is not Step for step in steps):
+            raise NotGranted(CHANGED)
+        return Derivation(self.shared(data.schema, (Schema,)), seal,
+                          tuple(self._step(step.context, step.cells) for step in steps))
 
-    def known(self, what: Any) -> Any:
-        found = self.vault.copies.get(id(what))
-        return None if found is None or found[0]() is not what else found[1]
+    def _step(self, context: Any, cells: Any) -> Step:
+        return Step(own_context(context),
+                    None if cells is None else self.shared(cells, closed_set.CELLS))
 
-    def keep(self, what: Any, copy: Any) -> Any:
+    def _keep(self, what: Any, copy: Any) -> Any:
+        """Let `copy` stand for `what`, unless another thread was first."""
         fresh = weakref.ref(what), copy
         known = self.vault.copies.setdefault(id(what), fresh)
         if known[0]() is not what:  # of one that is gone
             known = self.vault.copies[id(what)] = fresh
         return known[1]
-
-    def _follow(self, what: Any, copy: Any) -> None:
-        """Bring the scores below up to date: they alone may grow."""
-        if type(what) is Score:
-            for cells, values in what.updates(len(copy.updates())):
-                copy.add(self.shared(cells, _one_of(cells, closed_set.MOVES)), values)
-            return
-        for inner in getattr(what, "below", ()):
-            self.shared(inner, _one_of(inner, (*closed_set.CELLS, Score)))
-
-
-def _plain(to: Copies, what: Any) -> Any:
-    """A copy by the class's own word, of plain values and copies only."""
-    copy = own_schema(what) if type(what) is Schema else type(what).own(what, to)
-    if type(copy) is not type(what) or not is_plain(copy, *_NOT_PLAIN, own=closed_set.PARTS):
-        refuse(what)
-    return copy
-
-
-def _one_of(what: Any, kinds: tuple[type, ...]) -> type:
-    if type(what) not in kinds:
-        refuse(what)
-    return type(what)

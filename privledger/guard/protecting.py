@@ -4,44 +4,224 @@ from __future__ import annotations
 
 import hmac
 import os
+import secrets
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
+import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import DataError, InvalidValue, NotGranted
+from privledger.engines.driver import ChunkTable, Done
+from privledger.engines.engine import Engine
+from privledger.errors import DataError, InvalidValue, NotGranted, RelationMismatch, UnsupportedNode
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Schema
-from privledger.guard.chunking import (
-    Chunking,
-    Whole,
-    check_unit,
-    chunk_table,
-    more_chunks,
-)
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
-from privledger.guard.identity import (
-    Identities,
-    declared,
-    fingerprint,
-    fingerprint_of,
-    fresh_name,
-)
 from privledger.guard.mirror import own_schema, remember
 from privledger.guard.teller import short_name
 from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import History
 from privledger.ledger.events import Protected
 from privledger.ledger.holder import now
-from privledger.noise.source import NoiseSource
+from privledger.noise.source import KEY_BYTES, NoiseSource
 from privledger.people.ids import Persons
-from privledger.spool.ingest import Portion
+from privledger.spool.folder import Folder
+from privledger.spool.ingest import Portion, Progress, ingest
+from privledger.spool.layout import Array, Layout
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target
 from privledger.tables.frames import check_target, column_of, split_target
 from privledger.tables.sources import Source
+
+# Tables in chunks behind the guard: where rows come from, and where they go.
+
+
+@frozen(eq=False, repr=False)
+class Whole:
+    """Rows in memory, as a `Portion`."""
+
+    features: Columns
+    target: Array | None
+
+
+@frozen(eq=False, repr=False)
+class Chunking:
+    """How a table is put into chunks.
+
+    Attributes:
+        engine: who answers. spool: folder that stays, or None for one that goes with the table.
+        progress: told how many rows were ingested; None for nobody.
+        passes: told how many chunks of a pass are done, and of how many; None for nobody.
+    """
+
+    engine: Engine
+    spool: str | Path | None = None
+    progress: Progress | None = None
+    passes: Done | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.engine, Engine):
+            raise InvalidValue("engine", type(self.engine).__name__, "pl.engines.Local or Dask")
+
+
+def check_unit(unit: str) -> None:
+    """Raise `UnsupportedNode` under unit person."""
+    if unit == "person":
+        raise UnsupportedNode("an engine under unit person: one person's rows may lie in several "
+                              "chunks, and what a person says is one mean over all of them. "
+                              "Protect the table in memory, or rows. Nothing was read")
+
+
+def chunk_table(how: Chunking, schema: Schema, portions: Iterable[Portion], has_target: bool,
+                source: NoiseSource, origin: str = "") -> ChunkTable:
+    """Every row on disk, in chunks of the engine's size."""
+    folder = Folder.temporary() if how.spool is None else Folder.at(how.spool)
+    layout = Layout(schema, has_target)
+    held = ingest(folder, layout, portions, how.engine.chunk_rows, source=origin,
+                  progress=how.progress)
+    return ChunkTable(folder, held, how.engine, _secret(source), how.passes)
+
+
+def more_chunks(old: ChunkTable, portions: Iterable[Portion], source: NoiseSource) -> ChunkTable:
+    """The same table with late arrivals behind it. Its coins are drawn anew."""
+    held = ingest(old.folder, old.ingested.layout, portions, old.engine.chunk_rows,
+                  before=old.notes)
+    return evolve(old, ingested=held, secret=_secret(source))
+
+
+def _secret(source: NoiseSource) -> bytes:
+    """A key of the table's private coins, from the ledger's own source."""
+    words: NDArray[np.uint64] = source.integers64(KEY_BYTES // 8)
+    return words.astype("<u8").tobytes()
+
+
+# What an owner says about a table: its name, as far as this process knows, and what is public.
+
+
+_PEOPLE, _CHUNKS = "\0people", "\0chunks"  # no column's name
+
+
+def fresh_name() -> str:
+    """A name for a table that its owner gave none."""
+    return f"data-{secrets.token_hex(6)}"
+
+
+class Identities:
+    """Keyed digests of the columns that were protected under each name.
+
+    Filter scopes keep spends by row position, so one name must stand for one order of one
+    table. The key is drawn per object and never stored: a digest tells nothing elsewhere.
+    Other processes have to keep the promise themselves (docs/known-limits.md).
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._known: dict[str, dict[str, bytes]] = {}
+        self.newest: WeakValueDictionary[str, Vault] = WeakValueDictionary()
+        self._rows: dict[str, int] = {}
+
+    def check(self, name: str, columns: Columns, target: NDArray[Any] | None,
+              people: NDArray[np.int32] | None = None) -> None:
+        """Remember a table, or raise `DataError` if the name stands for another one."""
+        fresh = {column.name: self._digest(array) for column, array in zip(
+            columns.schema.features, columns.arrays, strict=True)}
+        if target is not None:
+            fresh[columns.schema.target.name] = self._digest(target)
+        if people is not None:
+            fresh[_PEOPLE] = self._digest(people)
+        self._compare(name, columns.n_rows, fresh)
+
+    def check_chunks(self, name: str, table: ChunkTable) -> None:
+        """As `check`, of a table in chunks: by what their files hash to."""
+        marks = "".join(note.sha256 for note in table.notes)
+        digest = hmac.digest(self._key, marks.encode(), "sha256")
+        self._compare(name, table.n, {_CHUNKS: digest})
+
+    def _compare(self, name: str, n_rows: int, fresh: dict[str, bytes]) -> None:
+        known = self._known.setdefault(name, {})
+        rows = self._rows.setdefault(name, n_rows)
+        strange = bool(known) and not set(known) & set(fresh)
+        changed = [label for label, digest in fresh.items()
+                   if known.setdefault(label, digest) != digest]
+        if rows != n_rows or changed or strange:
+            raise DataError(
+                f"the name {name!r} stands for another table in this ledger: give the same "
+                "records in the same order, use append for late arrivals, or choose another name")
+
+    def grow(self, name: str, vault: Vault) -> None:
+        """Late arrivals: the name now stands for the longer table, whose digests are unknown
+        until it is protected again."""
+        self.newest[name] = vault
+        if name in self._known:
+            self._known[name] = {}
+            self._rows[name] = vault._n_rows
+
+    def _digest(self, array: NDArray[Any]) -> bytes:
+        return hmac.digest(self._key, array.tobytes(), "sha256")
+
+
+def declared(
+    relation: str, public_features: object, unlabelled: object, y: object
+) -> tuple[bool, bool]:
+    """`public_features` and `unlabelled`, if they go with the relation of the ledger.
+
+    Raises:
+        RelationMismatch: public features where they are protected, or not said to be public
+            where they are not.
+    """
+    for word, value in (("public_features", public_features), ("unlabelled", unlabelled)):
+        if not isinstance(value, bool):
+            raise InvalidValue(word, type(value).__name__, "True or False")
+    if public_features and relation != "replace_label":
+        raise RelationMismatch(f"this ledger promises {relation}, which protects features too: "
+                               "public features need a ledger of relation replace_label")
+    if not public_features and relation == "replace_label":
+        raise RelationMismatch("this ledger protects labels only: say so with "
+                               "protect(..., public_features=True), or use another relation")
+    if y is None and (public_features or unlabelled):
+        raise DataError("labels are what is protected, or missing in part: give y")
+    return bool(public_features), bool(unlabelled)
+
+
+def fingerprint(key: bytes, columns: Columns, target: NDArray[Any] | None) -> str:
+    """What the same records in the same order give under the same key, in any ledger.
+
+    A keyed digest: without the key it tells nothing about the records, not even whether a
+    guess of all of them is right. With the key it does, so the key is as secret as the table.
+
+    Raises:
+        InvalidValue: the key has fewer than 16 bytes.
+    """
+    parts = [(column.name, [array]) for column, array in zip(
+        columns.schema.features, columns.arrays, strict=True)]
+    if target is not None:
+        parts.append((columns.schema.target.name, [target]))
+    return fingerprint_of(key, parts)
+
+
+def fingerprint_of(key: bytes, parts: Iterable[tuple[str, Iterable[NDArray[Any]]]]) -> str:
+    """The same of columns that come in pieces.
+
+    Raises:
+        InvalidValue: the key has fewer than 16 bytes.
+    """
+    if not isinstance(key, bytes) or len(key) < 16:
+        raise InvalidValue("fingerprint_key", "a shorter one", "at least 16 bytes")
+    marks = {}
+    for name, arrays in parts:
+        one = hmac.new(key, digestmod="sha256")
+        for array in arrays:
+            one.update(array.tobytes())
+        marks[name] = one.digest()
+    whole = hmac.new(key, b"privledger table 1", "sha256")
+    for name in sorted(marks):
+        whole.update(hmac.digest(key, name.encode(), "sha256"))
+        whole.update(marks[name])
+    return whole.hexdigest()
 
 
 @frozen(eq=False, repr=False)

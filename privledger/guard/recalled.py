@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import NoReturn
 
 import numpy as np
 from attrs import define, evolve, field, frozen
@@ -23,12 +22,11 @@ from privledger.guard.vault import Seal, Vault, _vault_of
 from privledger.ledger import History
 from privledger.ledger.entries import GENESIS, is_whole
 from privledger.ledger.events import Answer, Corrected, Granted, KeptArray, Settled
-from privledger.questions.blocks import Block, ClassIs, ColumnValue, Ones, TargetShares
-from privledger.questions.cells import CategoryCells, Cells, IntervalCells
-from privledger.questions.cross_cells import CrossCells
+from privledger.questions.blocks import ClassIs, ColumnValue, Ones, RowValues, TargetShares
+from privledger.questions.cells import CategoryCells, Cells, CrossCells, IntervalCells
+from privledger.questions.closed_set import is_wire, to_wire
 from privledger.questions.derivation import Derivation
 from privledger.questions.query import Query
-from privledger.questions.row_values import RowValues
 
 MOST_NUMBERS = 10_000
 _BLOCKS = (Ones, ColumnValue, ClassIs, TargetShares, RowValues)
@@ -90,7 +88,7 @@ def _key(leaf: Node, question: object, vault: Vault) -> str | None:
     if type(question) is not Query or question.asserted or not _plain(question):
         return None
     words = _Words(question.data.schema)
-    wire = question.to_wire(words)
+    wire = to_wire(question, words)
     whole = {
         "form": 1, "data": vault.identity, "version": vault.version, "table": vault.schema.digest,
         "handle": question.data.schema.digest, "relation": vault.relation,
@@ -122,18 +120,8 @@ class _Words:
 
     def object(self, what: Cells) -> int:
         """A number of its own; those of the cells inside are smaller."""
-        wire: Json = what.to_wire(self)
-        self.told.append({"is": type(what).__name__} | wire)
+        self.told.append(is_wire(what, self))
         return len(self.told)
-
-    def block(self, block: Block) -> Json:
-        """A block with the name of its kind."""
-        wire: Json = block.to_wire(self)
-        return {"is": type(block).__name__} | wire
-
-    def public_rows(self) -> NoReturn:
-        """Nothing that is kept asks for it."""
-        raise InvalidValue("query", "positions", "about columns")
 
 
 def kept_answer(key: str | None, value: object) -> Answer | None:

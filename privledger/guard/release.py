@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from privledger.errors import InvalidValue, NotGranted, UnsupportedNode
-from privledger.guard.inside import Inside
-from privledger.guard.labels import release_labels
+import numpy as np
+from attrs import evolve
+from numpy.typing import NDArray
+
+from privledger.errors import DataError, InvalidValue, NotGranted, UnsupportedNode
+from privledger.guard.inside import FAILED, Inside, Running, guarded
 from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.policing import keep
-from privledger.guard.thresholds import release_above
-from privledger.kernels.asking import Held, Task, ask
-from privledger.kernels.members import rate_of
-from privledger.kernels.rounds import Round, round_of
+from privledger.kernels.asking import Held, Round, Task, ask, rate_of, round_of
 from privledger.ledger import Origins
-from privledger.mechanisms import Gaussian
+from privledger.mechanisms import Gaussian, RandomizedResponse, SparseVector
 from privledger.questions.cells import follows_records
 from privledger.questions.derivation import Derivation
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
 from privledger.questions.question import Noise
-from privledger.questions.threshold import AboveThreshold
-from privledger.questions.whole_sums import DISCRETE
+from privledger.questions.sums import DISCRETE
+from privledger.questions.threshold import AboveThreshold, Crossing
 from privledger.rounding import MOST_COUNT, count
 from privledger.tables.chunk import ONE
 
@@ -38,9 +38,6 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     if asserted and not inside.vouched:
         raise NotGranted("a trial that asks something asserted says why, to `best_of`; "
                          "nothing was read")
-    if asserted and not inside.correctable:
-        raise NotGranted("an asserted question under a scope of a database: its price could not "
-                         "be corrected there; ask it in a grant of its own. Nothing was read")
     _refuse_rows(question, leaf, inside)
     rounds = int(count("rollover", rollover, least=0, most=MOST_COUNT))
     if rounds and not (isinstance(question, Query) and any(
@@ -111,3 +108,102 @@ def _filters(inside: Inside, data: Derivation) -> list[str]:
     for context in found:
         inside.spends.check(context)
     return [context.token for context in found]
+
+
+# Releases of single labels: randomised response, where only labels are protected.
+
+
+def release_labels(inside: Inside, mechanism: Any, query: LabelQuery) -> NDArray[Any]:
+    """One noisy class position per record, int64, shape (records asked,).
+
+    Raises:
+        NotGranted: nothing reserved covers it; nothing was read.
+        UnsupportedNode, RelationMismatch, InvalidValue: not a question about labels that can be
+            answered here; nothing was read.
+    """
+    query.check(inside.vault.facts)
+    query.prepare(mechanism, inside.vault.relation)
+    chosen = _chosen(inside, mechanism, query)
+    inside.charge(mechanism, query.data.chain, f"{query.label} of {len(chosen)} records", 1)
+    answer = guarded(lambda: _answer(inside, mechanism, query, chosen))
+    if answer is None:
+        # Raised here, where no frame holds a label: tracebacks keep frames.
+        raise DataError(FAILED)
+    return answer
+
+
+def _chosen(inside: Inside, mechanism: RandomizedResponse,
+            query: LabelQuery) -> NDArray[np.int64]:
+    """Positions of the records that answer: from public facts alone, before anything is read."""
+    vault = inside.vault
+    assert vault.public is not None
+    classes = len(vault.schema.target.categories)
+    within = np.ones(vault.public.n, dtype=np.bool_)
+    for step in query.data.steps:
+        within &= inside.members.part(step, vault.public)
+    chosen = query.among(np.flatnonzero(within), classes)
+    wanted = classes if query.candidates is None else query.candidates.shape[1]
+    if mechanism.num_buckets != wanted:
+        raise UnsupportedNode(f"the answer has {wanted} buckets, the mechanism says "
+                              f"{mechanism.num_buckets}; nothing was read")
+    return chosen
+
+
+def _answer(inside: Inside, mechanism: RandomizedResponse, query: LabelQuery,
+            chosen: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """None if it failed: what went wrong may depend on the labels."""
+    try:
+        with inside.vault.open(inside.leave) as held:
+            found = ask(held, Task(query, chosen), inside.members, inside.spends)
+            return query.finish(found, Noise(mechanism, None, inside.source))
+    except Exception:
+        return None
+
+
+# Runs of sparse vector: charged once, and over after so many times "above".
+
+
+OVER = "the run of sparse vector is over; nothing was read"
+"""After its last "above", and after anything went wrong: who sees a failure sees something."""
+
+
+def release_above(inside: Inside, leaf: SparseVector, question: AboveThreshold,
+                  state: Crossing) -> NDArray[np.int64]:
+    """One answer of a run, 1 or 0; the first one takes the run's node off the plan.
+
+    Raises:
+        NotGranted: nothing reserved covers it, the run is over, or it is asked with another
+            mechanism or of another handle than before; nothing was read.
+    """
+    query = question.query
+    task = Task(query, state.summing)
+    inside.vault.check(task)
+    running = _running(inside, leaf, question, state)
+    noise = Noise(leaf, evolve(state, level=state.threshold + running.noise), inside.source,
+                  ONE if inside.vault.facts.unit == "person" else 1)
+    left, running.left = running.left, 0
+
+    def look(held: Held) -> NDArray[np.int64]:
+        return question.finish(ask(held, task, inside.members, inside.spends), noise)
+
+    answer: NDArray[np.int64] = inside.read(look)
+    running.left = left - int(answer)
+    return answer
+
+
+def _running(inside: Inside, leaf: SparseVector, question: AboveThreshold,
+             state: Crossing) -> Running:
+    """The run so far, or a fresh one that was charged."""
+    chain = question.data.chain[:question.run.depth]
+    found = inside.runs.get(question.run)
+    if found is None:
+        inside.charge(leaf, chain, question.label, 1)
+        inside.members.note(question.data)
+        drawn = int(inside.source.laplace(state.run_noise, 1)[0])
+        found = inside.runs[question.run] = Running(leaf, chain, drawn, leaf.cutoff)
+    if found.leaf != leaf or found.chain != chain:
+        raise NotGranted("a run of sparse vector keeps its mechanism and its handle; nothing was "
+                         "read")
+    if not found.left:
+        raise NotGranted(OVER)
+    return found

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+import weakref
 from collections.abc import Callable, Container
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from attrs import evolve
@@ -14,34 +20,265 @@ from privledger.errors import (
     LedgerCorrupt,
     LedgerError,
     NotGranted,
+    PrivledgerError,
+    ScopeBusy,
 )
 from privledger.graph import IndividualFilter, Node, cost_of, from_json
-from privledger.graph.meter import filter_caps
 from privledger.graph.remember import charging
-from privledger.guard.alone import check_alone, once_alone
-from privledger.guard.in_line import Over, check_turn, granted_in_turn
 from privledger.guard.policing import learner_of
-from privledger.guard.spends import Scope
+from privledger.guard.spends import Scope, grants_of, worst_of
 from privledger.ledger import (
     FilterRule,
     History,
-    Refusal,
     State,
     choose_filter,
     decide,
     own_epsilon,
 )
+from privledger.ledger.decide import Charge, Refusal, limits, may_come
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
+    Crashed,
     Event,
     FilterFixed,
     Granted,
+    Holder,
     Plan,
     Refused,
     ScopeOpened,
 )
-from privledger.ledger.holder import now
+from privledger.ledger.holder import is_gone, now
+from privledger.ledger.individual import RECORD_UNITS
+from privledger.ledger.line import (
+    MOST_PLACES,
+    Limit,
+    QueuePosition,
+    can_come,
+    demand_of,
+    held_by,
+    is_over,
+)
 from privledger.ledger.view_records import took_nothing
+from privledger.rounding import non_negative
+
+# Waiting for budget: a place in the history's line, and a look from time to time.  Nothing is
+# held while one waits: no lock, no budget, no row. Whoever is killed leaves a place that ends
+# with its process, or with its own time where nobody can see the process.
+
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
+
+
+class Over(Exception):
+    """A decision was a refusal."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+
+
+def place_of(asked: Granted | ScopeOpened, charge: Charge, seconds: float = 0.0) -> QueuePosition:
+    """What a request would be in the line, for so many seconds."""
+    until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+    if isinstance(asked, ScopeOpened):
+        return QueuePosition("", "", {}, charge.units, charge.delta_units, until)
+    held = asked.holder or Holder("", 0, "")
+    return QueuePosition(
+        asked.grant,
+        asked.data,
+        dict(asked.labels),
+        charge.units,
+        charge.delta_units,
+        until,
+        held.host,
+        held.pid,
+        held.started,
+    )
+
+
+def check_turn(state: State, rule: FilterRule, asked: Granted | ScopeOpened,
+               charge: Charge, ended: Container[str] = ()) -> None:
+    """Raise `Over` where it is somebody else's turn, who waits for what is asked for.
+
+    Args:
+        ended: places that are known to be over.
+    """
+    if not state.line:
+        return
+    moment, known = now(), limits(state, rule)
+    there = {name: place for name, place in state.line.items() if name not in ended
+             and not _is_gone(place, moment) and _waits_for_others(place, known)}
+    title = held_by(there, place_of(asked, charge), known)
+    if title:
+        raise Over(Refusal(rule, charge, state.units, state.delta_units, line=title))
+
+
+def _is_gone(place: QueuePosition, moment: str) -> bool:
+    return is_over(place, moment) or is_gone(Holder(*place.process))
+
+
+def _clear(history: History, learner: str) -> None:
+    """Strike out places that are over, if there is no room for another."""
+    moment = now()
+    over = history.look(lambda state: {
+        name for name, place in state.line.items() if _is_gone(place, moment)
+    } if len(state.line) >= MOST_PLACES else set())
+    if over:
+        over = history.store.markable(over)
+        history.commit(lambda state: [Refused(learner, time=moment, left_line=name)
+                                      for name in state.line if name in over])
+
+
+def _waits_for_others(place: QueuePosition, known: tuple[Limit, ...]) -> bool:
+    """Whether what it waits for may come without what its own process holds. Else it orders nobody:
+    it could wait for ever, and hold up all others for nothing."""
+    return can_come(demand_of(place, known), known,
+                    lambda refund: refund.process != place.process)
+
+
+def granted_in_turn(history: History, asked: Granted, lines: Callable[[State], list[Event]],
+                    over: Over, seconds: float) -> list[Entry]:
+    """Take a place in line, and commit `lines` as soon as it is its turn and they fit.
+
+    Args:
+        lines: raises `Over` until then. over: what it raised first.
+
+    Raises:
+        Over: the time is over, or what is asked for can never come.
+    """
+    deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    place = place_of(asked, over.refusal.charge, seconds)
+
+    def stand(state: State) -> list[Event]:
+        if len(state.line) >= MOST_PLACES or not may_come(state, place):
+            raise over
+        return [Refused(asked.learner, time=now(), waits=place)]
+
+    _clear(history, asked.learner)
+    history.commit(stand)
+    try:
+        while (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            history.mark_crashed()  # what a dead process holds never comes back
+            if over.refusal.line:
+                history.ask_who_left()
+            try:
+                history.look(lines)
+                return history.commit(lines)
+            except Over as again:
+                over = again
+            if not history.look(lambda state: may_come(state, place)):
+                break
+        raise over
+    except BaseException:
+        with suppress(PrivledgerError):
+            history.commit(lambda state: [
+                Refused(asked.learner, time=now(), left_line=asked.grant)
+            ] if asked.grant in state.line else [])
+        raise
+
+
+# One open grant at a time on a filter scope: who is there, whether to wait, and for how long.  A
+# grant that is open counts with its worst case for every record. So two open ones would leave
+# each other nothing, and both would release noise alone. That is private, and of no use to
+# anybody.
+
+
+MOST_WAIT = 3600.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25
+# Open grants on scopes: the process and thread that asked, and whether anybody still holds it.
+_HERE: dict[str, tuple[int, int, weakref.ref[object]]] = {}
+
+
+def patience(wait: object) -> float:
+    """Seconds to wait for a scope, at most an hour."""
+    seconds = non_negative("wait", wait)
+    if seconds > MOST_WAIT:
+        raise InvalidValue("wait", wait, f"at most {MOST_WAIT:g} seconds")
+    return seconds
+
+
+def note_open(grant: str, held: object) -> None:
+    """This thread holds `grant`, and would wait for itself; if `held` goes, nobody settles it."""
+    _HERE[grant] = os.getpid(), threading.get_ident(), weakref.ref(held)
+
+
+class Asking:
+    """Stands for a grant until there is a session. It goes with the frame that asks, so a request
+    that is interrupted right after it was granted blocks nobody."""
+
+
+def note_over(grant: str) -> None:
+    """The grant is settled."""
+    _HERE.pop(grant, None)
+
+
+def check_alone(state: State, scope: Scope, data: str) -> None:
+    """Refuse while another grant is open, or where those that broke off left nothing.
+
+    Raises:
+        ScopeBusy: one is open. NotGranted: no record could pay for anything.
+    """
+    drawn = grants_of(state, scope.name, data)
+    holders = tuple(grant.grant for grant in drawn if grant.status == "granted")
+    if holders:
+        raise _busy(scope.name, holders, "settle it first, or ask with wait=seconds")
+    lost = sum(worst_of(grant, scope) for grant in drawn if grant.event.data == data
+               and (grant.end is None or grant.end.vector is None) and not took_nothing(grant))
+    if lost >= RECORD_UNITS:
+        raise NotGranted(
+            f"scope {scope.name} is used up: grants that broke off count with their worst case, "
+            "and leave nobody anything to pay with. Open another scope. Nothing was read")
+
+
+def _busy(scope: str, grants: tuple[str, ...], advice: str) -> ScopeBusy:
+    return ScopeBusy(
+        f"scope {scope}: {', '.join(grants)} is still open, and would count with its worst case "
+        f"for everybody; {advice}. Nothing was read, nothing was charged", scope, grants)
+
+
+def once_alone(history: History, scope: Scope, lines: Callable[[State], list[Event]],
+               seconds: float) -> list[Entry]:
+    """Commit `lines` as soon as no other grant on the scope is open.
+
+    Args:
+        lines: raises `ScopeBusy` while there is one.
+        seconds: how long to wait for it.
+    """
+    deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    while True:
+        try:
+            history.look(lines)  # a refusal takes no lock
+            return history.commit(lines)
+        except ScopeBusy as busy:
+            if history.mark_crashed() or _mark_dropped(history, busy.grants):
+                continue  # whoever held it is gone
+            if any(grant in _HERE and _HERE[grant][:2] == (os.getpid(), threading.get_ident())
+                   for grant in busy.grants):
+                raise _busy(scope.name, busy.grants, "this thread holds it itself, so waiting "
+                            "would never end: settle it") from None
+            left = deadline - time.monotonic()
+            if not left > 0:
+                raise
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _mark_dropped(history: History, grants: tuple[str, ...]) -> bool:
+    """Record grants of this process whose sessions were let go without being closed.
+
+    Their worst case stays counted, as for a holder that crashed.
+    """
+    gone = [grant for grant in grants if grant in _HERE
+            and _HERE[grant][0] == os.getpid() and _HERE[grant][2]() is None]
+    if gone:
+        history.commit(lambda state: [
+            Crashed(grant, now(), "its session was let go unsettled") for grant in gone
+            if grant in state.grants and state.grants[grant].status == "granted"])
+        for grant in gone:
+            note_over(grant)
+    return bool(gone)
+
 
 Asked = TypeVar("Asked", Granted, ScopeOpened)
 
@@ -202,7 +439,7 @@ def reserve_in_scope(history: History, asked: Granted, plan: Node, scope: Scope,
         NotGranted: the scope was never paid for, has other caps, or serves other records.
         InvalidValue: the plan is not the scope's filter.
     """
-    if not isinstance(plan, IndividualFilter) or filter_caps(plan) != filter_caps(scope.node):
+    if not isinstance(plan, IndividualFilter) or plan.caps != scope.node.caps:
         raise InvalidValue("plan", type(plan).__name__, "the scope's IndividualFilter")
     check_effort(history, asked.plan)
     drawn = evolve(asked, scope=scope.name, worst=_worst(plan, history.state.relation))
@@ -226,7 +463,7 @@ def _check_scope(state: State, scope: Scope, data: str) -> None:
     if paid is None:
         raise NotGranted(f"scope {scope.name} was never paid for; nothing was read")
     node = from_json(paid.event.plan)
-    if not isinstance(node, IndividualFilter) or filter_caps(node) != filter_caps(scope.node):
+    if not isinstance(node, IndividualFilter) or node.caps != scope.node.caps:
         raise NotGranted(f"scope {scope.name} was paid for with other caps; nothing was read")
     used = {grant.event.data for grant in state.grants.values()
             if grant.event.scope == scope.name}

@@ -14,26 +14,24 @@ from attrs import define, evolve, field, frozen
 from privledger.accounting import Relation
 from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node, alone
-from privledger.graph.meter import filter_caps
-from privledger.graph.vouched import runs_elsewhere
-from privledger.guard.alone import note_over
+from privledger.graph.nodes import runs_elsewhere
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside
 from privledger.guard.mirror import forget_dead
 from privledger.guard.observer import observed
 from privledger.guard.release import release
+from privledger.guard.reserve import note_over
 from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, published
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
-from privledger.ledger.entries import ReleaseLog
 from privledger.ledger.events import Aborted, Answer, Settled
 from privledger.ledger.holder import now
+from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.questions.derivation import Step
-from privledger.storage import is_url
 
 
 @frozen
@@ -94,8 +92,7 @@ class GrantedPlan:
             Meter(alone(self.plan) if self._shares else self.plan),
             ReleaseLog(), Spends(self._history, self._scope, self.covers, self.grant,
                                  self.vault.standing),
-            self._history.state.policy,
-            correctable=self._scope is None or not is_url(self._history.store.location))
+            self._history.state.policy)
 
     @property
     def covers(self) -> str:
@@ -120,7 +117,7 @@ class GrantedPlan:
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         with self._lock:
             scope = self._inside.spends.open(node)
-        step = Step(Context("filter", scope.name, caps=filter_caps(scope.node)))
+        step = Step(Context("filter", scope.name, caps=scope.node.caps))
         return Dataset(self.data.schema, self.data._vault, (step,), self.data.ledger)
 
     @observed("released")

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, SpoolError
 from privledger.graph import Context, IndividualFilter, from_json, to_json
-from privledger.graph.meter import filter_caps
 from privledger.guard.enrolling import EnrolmentState
-from privledger.kernels.rounds import Takings
+from privledger.kernels.asking import Takings
 from privledger.ledger import GrantState, History, State, Store
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import RECORD_UNITS, worst_units
@@ -165,7 +164,7 @@ class Spends:
         """
         if step.token not in self._filters:
             raise NotGranted("the handle is behind another grant's filter; nothing was read")
-        if step.caps != filter_caps(self._filters[step.token].node):
+        if step.caps != self._filters[step.token].node.caps:
             raise NotGranted("a handle whose derivation was changed; nothing was read")
 
     def node(self, token: str) -> IndividualFilter:

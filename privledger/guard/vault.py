@@ -24,7 +24,7 @@ from privledger.facts.columns import MISSING, Columns, TableFacts, has_label
 from privledger.facts.values import fixed
 from privledger.guard.enrolling import EnrolmentState
 from privledger.kernels.asking import Held, Task
-from privledger.mutex import Mutex, delivered
+from privledger.mutex import Mutex, deliver
 from privledger.tables.chunk import Rows
 
 
@@ -39,10 +39,13 @@ _BEHIND: dict[int, tuple[_Place, type, Any]] = {}
 
 
 def _forget(place: _Place) -> None:
-    with delivered():
+    # As `delivered`, without a line of it: handles go at any time, and so often that it costs.
+    try:
         held = _BEHIND.get(place.number)
         if held is not None and held[0] is place:
             del _BEHIND[place.number]
+    except KeyboardInterrupt:
+        deliver()
 
 
 def _hide(handle: object, what: object) -> None:

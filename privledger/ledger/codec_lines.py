@@ -129,7 +129,7 @@ class LineReader:
             return LineOf(position, decode(kind, self._shared(strict(text), len(text))), None)
         try:
             found = self._known(kind, text)
-        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError, AttributeError):
             found = None  # parsed whole, it is found out what is wrong
         return LineOf(position, *(found or (decode(kind, strict(text)), None)))
 

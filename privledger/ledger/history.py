@@ -29,11 +29,11 @@ from privledger.ledger.checkpoint import (
     take,
 )
 from privledger.ledger.codec_lines import LineReader
+from privledger.ledger.decide import Room
 from privledger.ledger.entries import Entry, is_whole, make_entry
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
-from privledger.ledger.room import Room
 from privledger.ledger.state import GrantIsClosed, State
 from privledger.ledger.store import Row, Store, Transaction, check_head, check_vectors, read_back
 
@@ -63,20 +63,12 @@ def resumed(store: Store, kept: Checkpoint, text: str) -> tuple[State, Mark] | N
     if not is_known(store.location, state.uuid, kept.seal):
         return None
     entries = store.read(state.position - 1)
-    if not entries or not _is_head(state, entries[0]):
+    last = entries[0] if entries else None
+    if last is None or (last.position, last.hash) != (state.position, state.head) or (
+            not is_whole(last)):
         return None
     follow(store, state, entries[1:])
-    return state, Mark(entries[0].position, names)
-
-
-def from_the_first(store: Store) -> State:
-    """Fold everything: at once if nothing is wrong, else one by one, which says what is."""
-    state = fold_rows(store.rows(), compact=True)
-    if state is None:
-        state = State(compact=True)
-        for entry in _one_by_one(store):
-            follow(store, state, [entry])
-    return state
+    return state, Mark(last.position, names)
 
 
 def fold_rows(rows: Iterable[Row], *, compact: bool) -> State | None:
@@ -101,12 +93,6 @@ def fold_rows(rows: Iterable[Row], *, compact: bool) -> State | None:
     except (LedgerError, ValueError, TypeError, RecursionError):
         return None
     return state
-
-
-def in_full(store: Store) -> State:
-    """Every grant, folded afresh from the whole history."""
-    state = fold_rows(store.rows(), compact=False)
-    return _folded(_one_by_one(store)) if state is None else state
 
 
 def _one_by_one(store: Store) -> Iterator[Entry]:
@@ -140,11 +126,6 @@ def _folded(entries: Iterable[Entry]) -> State:
     for entry in entries:
         state.apply(entry)
     return state
-
-
-def _is_head(state: State, entry: Entry) -> bool:
-    """Whether `entry` is the last that a state from a checkpoint says it knows."""
-    return entry.position == state.position and state.head == entry.hash and is_whole(entry)
 
 
 T = TypeVar("T")
@@ -259,14 +240,19 @@ class History:
 
     def _load_all(self) -> None:
         """Fold everything: at once if nothing is wrong, else one by one, which says what is."""
-        state = from_the_first(self.store)
+        state = fold_rows(self.store.rows(), compact=True)
+        if state is None:
+            state = State(compact=True)
+            for entry in _one_by_one(self.store):
+                follow(self.store, state, [entry])
         with self._lock:
             if self.state.position < 0:
                 self._draft, self.state = None, state
 
     def full(self) -> State:
         """Every grant, folded afresh from the whole history: a copy of the caller's own."""
-        return in_full(self.store)
+        state = fold_rows(self.store.rows(), compact=False)
+        return _folded(_one_by_one(self.store)) if state is None else state
 
     def look(self, at: Callable[[State], T]) -> T:
         """What `at` says of the newest durable state, which nobody changes meanwhile."""

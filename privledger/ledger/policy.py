@@ -15,9 +15,8 @@ from attrs import asdict, field, fields, frozen
 
 from privledger.accounting import check_relation
 from privledger.errors import InvalidPlan
-from privledger.graph.between_fields import MOST_PARTIES
-from privledger.graph.free import PostProcess, Public
-from privledger.graph.nodes import LEAF_TYPES, IndividualFilter
+from privledger.graph.node_checks import MOST_PARTIES
+from privledger.graph.nodes import LEAF_TYPES, IndividualFilter, PostProcess, Public
 from privledger.ledger.filters import window_name
 from privledger.reading import load_toml
 from privledger.rounding import MOST_COUNT, count, non_negative, positive, probability

@@ -28,12 +28,11 @@ from privledger.graph import (
     from_json,
     trusts,
 )
-from privledger.graph.meter import filter_caps
 from privledger.graph.nodes import holds
 from privledger.graph.remember import unshared
 from privledger.ledger.codec import SHAPES, check_fields, check_together, encode
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
-from privledger.ledger.entries import FORMAT, read_node
+from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import (
     Corrected,
     Created,
@@ -51,6 +50,7 @@ from privledger.ledger.events import (
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.limits import MOST_EFFORT, MOST_TOTAL_RECORDS, Efforts
+from privledger.ledger.log import read_node
 from privledger.ledger.origins import (
     Origins,
     alone_epsilon,
@@ -326,7 +326,7 @@ def _scope_is_drawn_on(seen: Seen, line: LineOf[Granted], state: State | None) -
         return
     plan, paid = from_json(event.plan), seen.paid.get(name)
     if paid is None or not isinstance(plan, IndividualFilter) or (
-            filter_caps(plan) != filter_caps(paid)):
+            plan.caps != paid.caps):
         yield Finding(SCOPES, line.position, "draws on a scope nobody paid for")
     rows = seen.unit == "row"
     if rows and seen.bound.setdefault(name, event.data) != event.data:

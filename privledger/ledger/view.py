@@ -10,7 +10,7 @@ What single records spent is in `view_records`; the moments of a history in `vie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from attrs import field, frozen
@@ -350,6 +350,47 @@ class View:
 
 def _void(name: str) -> Node:
     raise UnsupportedNode(f"nothing is promised any more for {name}")
+
+
+@frozen
+class FigureRow:
+    """One thing that is told of every ledger, declared once for reports, JSON and comparisons.
+
+    Attributes:
+        name: of the field of a report, and in JSON; empty where a label alone is told.
+        label: of its line where two ledgers are compared; empty where it stands in none.
+        read: from the view: a `Figure`, with its unit and its side of rounding, or words; by
+            default what the view has under the name.
+    """
+
+    name: str
+    label: str = ""
+    read: Callable[[View], Any] | None = None
+
+    def of(self, view: View) -> Any:
+        """What the view says of it."""
+        return getattr(view, self.name) if self.read is None else self.read(view)
+
+
+FIGURES = (
+    FigureRow("uuid", "ledger"), FigureRow("mode", "mode"), FigureRow("relation"),
+    FigureRow("", "relation", lambda view: view.promise),
+    FigureRow("epsilon", "budget epsilon", lambda view: view.promised[0]),
+    FigureRow("delta", "budget delta", lambda view: view.promised[1]),
+    FigureRow("filter", "filter"), FigureRow("theorem"), FigureRow("spent", "spent epsilon"),
+    FigureRow("spent_delta", "spent delta"), FigureRow("left", "left"),
+    FigureRow("alone", "", lambda view: view.alone.epsilon if view.federated else None),
+    FigureRow("entries", "entries"), FigureRow("head"), FigureRow("noise"),
+    FigureRow("private", "", lambda view: not view.simulated),
+    FigureRow("refusals", "", lambda view: view.refused), FigureRow("tables"),
+    FigureRow("windows"), FigureRow("policy"), FigureRow("about"))
+"""All that is told of a ledger as a whole; what depends on the rows is in none of them."""
+
+
+def figures_of(view: View) -> dict[str, Any]:
+    """The fields of a report: figures as their numbers, which are on their safe side already."""
+    found = {row.name: row.of(view) for row in FIGURES if row.name}
+    return {name: one.value if isinstance(one, Figure) else one for name, one in found.items()}
 
 
 def view_of(state: State, entries: Iterable[Entry] = (), *,

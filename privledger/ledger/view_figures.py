@@ -8,9 +8,12 @@ numbers of the ledger's own filter. Amounts add up exactly; their epsilons do no
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import Any
 
+import attrs
 from attrs import field, frozen
 
 from privledger.ledger.filters import FilterRule
@@ -98,7 +101,8 @@ class Amount:
     @property
     def share(self) -> Figure:
         """Of the filter's cap. Shares of parts add up, up to the rounding of each."""
-        return Figure(_share(self.units, self.rule), SHARE)
+        return Figure(
+            _ratio(self.units, self.rule.cap_units, CHARGE) if self.rule else 0.0, SHARE)
 
     @property
     def share_left(self) -> Figure:
@@ -121,10 +125,6 @@ def summed(amounts: Iterable[Amount], rule: FilterRule | None) -> Amount:
     return Amount(units, delta_units, rule)
 
 
-def _share(units: int, rule: FilterRule | None) -> float:
-    return _ratio(units, rule.cap_units, CHARGE) if rule else 0.0
-
-
 def _ratio(units: int, whole: int, direction: str) -> float:
     if not whole:
         return 0.0 if not units else math.inf
@@ -132,3 +132,52 @@ def _ratio(units: int, whole: int, direction: str) -> float:
     if direction == CHARGE:
         return up(value) if Fraction(value) < truth else value
     return down(value) if Fraction(value) > truth else value
+
+
+# Values and texts made safe for a terminal and for JSON.
+
+# Control, format (bidirectional overrides among them), surrogate, private use, line breaks.
+_UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def clean(text: object, limit: int = 400) -> str:
+    """Text that cannot move the cursor, change colours or reorder what is shown.
+
+    >>> clean("a\\x1b[31mb\\nc")
+    'a?[31mb?c'
+    """
+    safe = str(text)[: limit + 1]
+    if not (safe.isascii() and safe.isprintable()):
+        safe = "".join("?" if unicodedata.category(sign) in _UNSAFE else sign for sign in safe)
+    return safe if len(safe) <= limit else safe[: limit - 3] + "..."
+
+
+def plain(value: Any) -> Any:
+    """JSON values: records become objects; infinity and NaN, which JSON lacks, become words.
+
+    A figure becomes its number.
+    """
+    if isinstance(value, Figure):
+        return plain(value.value)
+    if attrs.has(type(value)):
+        return {a.name: plain(getattr(value, a.name)) for a in attrs.fields(type(value))
+                if not a.name.startswith("_")}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return _number(value)
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return str(value)
+
+
+def _number(value: float) -> float | str:
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "infinity" if value > 0 else "-infinity"
+    return float(value)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from attrs import evolve, fields, frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.accounting import check_relation
@@ -27,7 +27,7 @@ from privledger.graph import (
     from_json,
     label,
 )
-from privledger.graph.nodes import NODE_TYPES
+from privledger.graph.nodes import with_children
 from privledger.ledger.events import VectorNote
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.individual import RECORD_UNITS, worst_units
@@ -139,14 +139,7 @@ def _with_cap(node: Node, part: float) -> Node:
     if isinstance(node, IndividualFilter):
         return PostProcess("a filter nobody used") if part == 0 else evolve(
             node, cap=up(node.cap * part))
-    changed: dict[str, Any] = {}
-    for attribute in fields(type(node)):
-        value = getattr(node, attribute.name)
-        if isinstance(value, NODE_TYPES):
-            changed[attribute.name] = _with_cap(value, part)
-        elif isinstance(value, tuple) and value and isinstance(value[0], NODE_TYPES):
-            changed[attribute.name] = tuple(_with_cap(child, part) for child in value)
-    return evolve(node, **changed) if changed else node
+    return with_children(node, tuple(_with_cap(child, part) for child in children(node)))
 
 
 ALL = "all tables"

@@ -1,7 +1,13 @@
 """What one mechanism call promises: frozen records and how each is priced."""
 
-from privledger.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from privledger.mechanisms.asserted import Asserted, AssertedZCDP
+from privledger.mechanisms.additive import (
+    Asserted,
+    AssertedZCDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+)
 from privledger.mechanisms.register import Mechanism, leaf_cost
 from privledger.mechanisms.selection import (
     Exponential,

@@ -32,8 +32,14 @@ from privledger.accounting.pld import (
     response_pair,
 )
 from privledger.errors import RelationMismatch, UnsupportedNode
-from privledger.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from privledger.mechanisms.asserted import Asserted, AssertedZCDP
+from privledger.mechanisms.additive import (
+    Asserted,
+    AssertedZCDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+)
 from privledger.mechanisms.selection import (
     Exponential,
     PermuteAndFlip,
@@ -42,7 +48,7 @@ from privledger.mechanisms.selection import (
     SparseVector,
     TopK,
 )
-from privledger.rounding import meant, multiply_up, part_up, up
+from privledger.rounding import as_promised, multiply_up, part_up, up
 
 Mechanism = (
     Laplace
@@ -98,7 +104,7 @@ def _bounded(part: Fraction, relation: Relation, orders: Orders) -> Cost:
 @leaf_cost.register
 def _(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
     """Mironov 2017 (arXiv:1702.07476v3), Proposition 6."""
-    part = meant(mechanism.l1_sensitivity) / Fraction(mechanism.scale)
+    part = as_promised(mechanism.l1_sensitivity) / Fraction(mechanism.scale)
     epsilon = part_up(part)
     return _pure(epsilon, lambda: laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon),
                  part=part)
@@ -123,7 +129,7 @@ def _(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
 @leaf_cost.register
 def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
     """Integer noise: the losses of one integer query, docs/proofs/privacy-loss.md, lemma 7."""
-    part = meant(mechanism.parameter) * mechanism.sensitivity
+    part = as_promised(mechanism.parameter) * mechanism.sensitivity
     epsilon = part_up(part)
     pair = discrete_laplace_pair(mechanism.parameter, mechanism.sensitivity)
     return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, part=part)
@@ -147,19 +153,19 @@ def _(mechanism: Exponential, relation: Relation, orders: Orders) -> Cost:
 
 @leaf_cost.register
 def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:
-    return _any_pure(meant(mechanism.epsilon), relation, orders)
+    return _any_pure(as_promised(mechanism.epsilon), relation, orders)
 
 
 @leaf_cost.register
 def _(mechanism: ReportNoisyMax, relation: Relation, orders: Orders) -> Cost:
     price = _bounded if mechanism.noise == "gumbel" else _any_pure
-    return price(meant(mechanism.epsilon), relation, orders)
+    return price(as_promised(mechanism.epsilon), relation, orders)
 
 
 @leaf_cost.register
 def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:
     price = _bounded if mechanism.noise == "gumbel" else _any_pure
-    return price(meant(mechanism.epsilon), relation, orders)
+    return price(as_promised(mechanism.epsilon), relation, orders)
 
 
 @leaf_cost.register
@@ -168,7 +174,7 @@ def _(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
     first = up(mechanism.sensitivity / mechanism.threshold_scale)
     each = up(mechanism.sensitivity / mechanism.query_scale) * (1 if mechanism.monotone else 2)
     found = multiply_up(each, float(mechanism.cutoff))
-    sensitivity, whole = meant(mechanism.sensitivity), mechanism.cutoff * (
+    sensitivity, whole = as_promised(mechanism.sensitivity), mechanism.cutoff * (
         1 if mechanism.monotone else 2)
     part = sensitivity / Fraction(mechanism.threshold_scale) + (
         whole * sensitivity / Fraction(mechanism.query_scale))
@@ -212,7 +218,7 @@ def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
 @leaf_cost.register
 def _(mechanism: Asserted, relation: Relation, orders: Orders) -> Cost:
     """Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), section 3, for delta above 0."""
-    part, epsilon = meant(mechanism.epsilon), mechanism.epsilon
+    part, epsilon = as_promised(mechanism.epsilon), mechanism.epsilon
     pair = pure_pair(epsilon, mechanism.delta, tight=False)
     return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, mechanism.delta,
                  part)
@@ -223,4 +229,4 @@ def _(mechanism: AssertedZCDP, relation: Relation, orders: Orders) -> Cost:
     """Bun, Steinke 2016 (arXiv:1605.02065v1), Definition 1.1: a Renyi curve and no more."""
     return Cost(relation, math.inf, None, zcdp_rdp(mechanism.rho, orders), math.inf,
                 no_losses="zero-concentrated DP bounds Renyi divergences only",
-                zcdp=meant(mechanism.rho))
+                zcdp=as_promised(mechanism.rho))

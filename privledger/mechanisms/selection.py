@@ -11,8 +11,8 @@ from attrs import field, frozen
 from privledger.errors import InvalidMechanism
 from privledger.rounding import (
     MOST_COUNT,
+    as_promised,
     count,
-    meant,
     moderate,
     number,
     part_up,
@@ -56,7 +56,7 @@ class Exponential:
     def range_part(self) -> Fraction:
         """Bounded range, nats, as a fraction."""
         low, high = map(Fraction, self.score_change)
-        return meant(self.epsilon) * (high - low) / 2
+        return as_promised(self.epsilon) * (high - low) / 2
 
     @property
     def range(self) -> float:

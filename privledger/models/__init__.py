@@ -3,8 +3,18 @@
 The format, and what a learner does to be kept in it: docs/isolation.md.
 """
 
-from privledger.models.file import ModelFile, model_bytes, model_file, read_model, write_model
-from privledger.models.keeping import ModelFacts, kept, load_model, revived, save_model
+from privledger.models.file import (
+    ModelFacts,
+    ModelFile,
+    kept,
+    load_model,
+    model_bytes,
+    model_file,
+    read_model,
+    revived,
+    save_model,
+    write_model,
+)
 
 __all__ = [
     "ModelFacts",

@@ -13,8 +13,7 @@ from privledger.facts.schema import Schema
 from privledger.graph import canonical
 from privledger.ledger import Receipt
 from privledger.questions.cells import CategoryCells, IntervalCells
-from privledger.questions.grown import GrownCells
-from privledger.questions.tree_cells import Test, TreeCells
+from privledger.questions.grown import GrownCells, Test, TreeCells
 
 Fields = dict[str, Any]
 MOST_CELL_BYTES = 1 << 29

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,6 +11,7 @@ from attrs import frozen
 from privledger.errors import InvalidPlan, LearnerError, RelationMismatch
 from privledger.facts.schema import Schema
 from privledger.graph import Node
+from privledger.numerals import nearest
 from privledger.people.keys import passing_people_key
 
 # What a learner plugin is: an estimator that can say its price before it sees data.
@@ -113,8 +113,8 @@ def find_learner(name: str) -> EntryPoint:
     points = _points(name)
     if not points:
         known = ", ".join(learner_names()) or "none"
-        near = get_close_matches(name, learner_names(), 1)
-        meant = f" (did you mean {near[0]}?)" if near else ""
+        near = nearest(name, learner_names())
+        meant = "" if near is None else f" (did you mean {near}?)"
         raise LearnerError(f"no learner {name!r} is installed{meant}; installed: {known}")
     if len(points) > 1:
         # Whichever came first on the path would win, and nobody would be told which.

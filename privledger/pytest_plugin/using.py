@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import privledger as pl
-from privledger.cli.ledger_gate import ledger_facts
 from privledger.gate import Policy, compare
 from privledger.guard.observer import Found, Observer
 from privledger.reports import Outline, ledger_report, outline, survey
@@ -78,7 +77,7 @@ def complaints(ledger: pl.Ledger, policy: str | None, test: str) -> str:
     lines = [f"{found.rule}: {found.message}" for found in report.findings]
     if policy is not None:
         lines += [f"{found.rule}: {found.message}"
-                  for found in compare(ledger_facts(survey(ledger._history.store)),
+                  for found in compare(survey(ledger._history.store).facts,
                                    load_policy(policy))]
     if not lines:
         return ""

@@ -6,31 +6,27 @@ from privledger.questions.blocks import (
     ColumnValue,
     CustomValue,
     Ones,
+    RowValues,
     TargetShares,
 )
 from privledger.questions.cells import (
     CategoryCells,
+    CrossCells,
     IndexCells,
     IntervalCells,
     LabelledCells,
+    RowsPerPersonCells,
 )
-from privledger.questions.choice import Choice, LabelChoice
-from privledger.questions.cross_cells import CrossCells
-from privledger.questions.custom_scores import CustomScores
+from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
 from privledger.questions.feature_choice import FeatureChoice
-from privledger.questions.grown import GrownCells
-from privledger.questions.label_query import LabelQuery
-from privledger.questions.linear_gradient import LinearGradient
+from privledger.questions.feature_scores import CustomScores
+from privledger.questions.grown import GrownCells, Test, TreeCells
+from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.options import Picked
-from privledger.questions.person_cells import RowsPerPersonCells
-from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
-from privledger.questions.response_query import ResponseQuery
 from privledger.questions.row_encoding import RowEncoding
-from privledger.questions.row_values import RowValues
-from privledger.questions.score import ResidualCells, Score, probabilities
+from privledger.questions.score import LinearGradient, ResidualCells, Score, probabilities
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
-from privledger.questions.tree_cells import Test, TreeCells
 from privledger.questions.votes import Votes
 
 __all__ = [

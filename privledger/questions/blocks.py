@@ -6,23 +6,67 @@ the learner, is the sensitivity the noise is scaled to.
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, NoReturn, Protocol, Self
+from itertools import combinations_with_replacement
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedNode, public_name
-from privledger.facts.columns import Copier, Describer, Reader, TableFacts
-from privledger.facts.values import Json, text, whole
+from privledger.facts.columns import TableFacts
+from privledger.facts.schema import Column
+from privledger.mutex import Mutex
 from privledger.questions.links import length
-from privledger.questions.quiet import quiet
-from privledger.questions.stretches import runs
 from privledger.rounding import MOST_COUNT, count, moderate, number
 from privledger.tables.chunk import Rows
+
+# No warnings while a stranger's function sees rows: their texts could quote a value, and as
+# errors they would tell which records warn.
+
+
+_lock = Mutex()
+_inside: list[Any] = []  # one for each that is inside
+_saved: list[Any] = []  # of the first of them: it has the old filters
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Filters belong to the whole process, so the last one out puts the old ones back."""
+    mark = warnings.catch_warnings()
+    try:
+        with _lock:
+            _inside.append(mark)
+            if not _saved:
+                _saved.append(mark)
+                mark.__enter__()
+                warnings.simplefilter("ignore")
+        yield
+    finally:
+        with _lock:
+            if mark in _inside:
+                _inside.remove(mark)
+            if _saved and not _inside:
+                _saved.pop().__exit__(None, None, None)
+
+
+# Rows in runs that fit a processor's cache: nothing that is computed depends on where they end.
+
+
+RUN = 2**15
+"""Rows at a time: a quarter of a megabyte of numbers."""
+
+
+def runs(n: int, size: int = RUN) -> Iterator[slice]:
+    """Slices that cover 0, 1, ..., n - 1 in order."""
+    for first in range(0, n, size):
+        yield slice(first, min(n, first + size))
 
 
 class Block(Protocol):
@@ -62,16 +106,6 @@ class Block(Protocol):
     def check(self, facts: TableFacts) -> None:
         """Refuse by name what the schema has no columns for."""
 
-    def own(self, to: Copier) -> Self:
-        """The guard's copy."""
-
-    def to_wire(self, to: Describer) -> Json:
-        """Its fields as plain values."""
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Self:
-        """The inverse of `to_wire`."""
-
 
 @frozen(eq=False)
 class Ones:
@@ -88,17 +122,6 @@ class Ones:
 
     def check(self, facts: TableFacts) -> None:
         """Every table has records."""
-
-    def own(self, to: Copier) -> Ones:
-        return Ones()
-
-    def to_wire(self, to: Describer) -> Json:
-        """Nothing to say."""
-        return {}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Ones:
-        return cls()
 
 
 @frozen(eq=False)
@@ -131,18 +154,6 @@ class ColumnValue:
         """As `Block.check`: the column is numeric."""
         facts.column(self.name, "numeric")
 
-    def own(self, to: Copier) -> ColumnValue:
-        return ColumnValue(self.name, self.center, self.scale, self.clip)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"name": self.name, "center": float(self.center), "scale": float(self.scale),
-                "clip": float(self.clip)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> ColumnValue:
-        return cls(text(wire, "name"), *(number(key, wire.get(key))
-                                         for key in ("center", "scale", "clip")))
-
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """The scaled column, zero where missing."""
         if self.name:
@@ -171,17 +182,6 @@ class TargetShares:
         """As `Block.check`: the target is numeric."""
         facts.column("", "numeric")
 
-    def own(self, to: Copier) -> TargetShares:
-        return TargetShares()
-
-    def to_wire(self, to: Describer) -> Json:
-        """Nothing to say."""
-        return {}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> TargetShares:
-        return cls()
-
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """Shares of every record, shape (n, 2)."""
         column = rows.features.schema.target
@@ -209,16 +209,6 @@ class ClassIs:
         target = facts.column("", "categorical")
         if not self.position < len(target.categories):
             raise SchemaError(f"the target column {target.name!r} has fewer classes")
-
-    def own(self, to: Copier) -> ClassIs:
-        return ClassIs(self.position)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"position": int(self.position)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> ClassIs:
-        return cls(whole(wire, "position"))
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """One or zero per record."""
@@ -252,18 +242,6 @@ class CustomValue:
 
     def check(self, facts: TableFacts) -> None:
         """As `Block.check`: the function is an unverified claim, whatever the table."""
-
-    def own(self, to: Copier) -> CustomValue:
-        return CustomValue(self.function, self.clip, self.why)
-
-    def to_wire(self, to: Describer) -> Json:
-        """Refused: no message carries code."""
-        refuse_code()
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> CustomValue:
-        """Refused, as `to_wire`."""
-        refuse_code()
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """What the function says of every record, on copies of the columns."""
@@ -359,3 +337,97 @@ def _shorten(columns: list[NDArray[np.float64]], block: Block, norm: int) -> Non
     np.maximum(size, 1.0, out=size)
     for column in columns:
         column /= size
+
+
+# A whole row as one vector, or the products of its entries, clipped as one: means, covariances,
+# and what a linear regression needs. Nothing about it is asserted.
+
+
+MOST_ENTRIES = 1 << 11
+"""Numbers that one record contributes, at most: the clip is right to 2^-40 up to there."""
+KINDS = ("values", "products")
+
+
+def _names(value: object) -> tuple[str, ...]:
+    names = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
+    if not names or len(set(names)) < len(names) or not all(type(one) is str for one in names):
+        raise InvalidValue("names", type(value).__name__, "a list of distinct columns")
+    return names
+
+
+@frozen(eq=False)
+class RowValues:
+    """Numeric columns of a row, each scaled to [-1, 1] by its public bounds; missing counts zero.
+
+    With `kind` "products" the vector is that of all products of two of (1, columns), each pair
+    once: 1, the columns, then their squares and products, in rows of the upper triangle. Its sum
+    is all that a mean, a covariance or a least-squares fit takes from the table.
+
+    Attributes:
+        names: numeric features, or "" for the target, distinct.
+        clip: largest norm of one record's vector (L2 under Gaussian noise, L1 under Laplace
+            noise); a longer one is shortened as a whole. `longest` of it never bites in L2.
+        kind: `values` or `products`.
+    """
+
+    names: tuple[str, ...] = field(converter=_names)
+    clip: float
+    kind: str = "values"
+    signed: bool = field(default=True, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        moderate("clip", self.clip)
+        if self.kind not in KINDS:
+            raise InvalidValue("kind", self.kind, "values or products")
+        if self.width > MOST_ENTRIES:
+            raise InvalidValue("names", len(self.names), f"at most {MOST_ENTRIES} numbers a row")
+
+    @property
+    def width(self) -> int:
+        """Numbers per record."""
+        many = len(self.names)
+        return many if self.kind == "values" else (many + 1) * (many + 2) // 2
+
+    @property
+    def reads_target(self) -> bool:
+        """Whether the target is among the columns."""
+        return "" in self.names
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: the columns are numeric."""
+        for name in self.names:
+            facts.column(name, "numeric")
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        """Every record's vector, shape (n, width), or (n,) for one column."""
+        columns = [_scaled(name, rows) for name in self.names]
+        if self.kind == "products":
+            columns.insert(0, np.ones(rows.n))
+            columns = [a * b for a, b in combinations_with_replacement(columns, 2)]
+        if len(columns) == 1:
+            return columns[0]
+        return np.stack(columns).T
+
+
+def longest(names: int, kind: str = "values") -> float:
+    """No vector of so many columns is longer in L2: every entry lies in [-1, 1]."""
+    return math.sqrt(names if kind == "values" else (names + 1) * (names + 2) // 2)
+
+
+def _scaled(name: str, rows: Rows) -> NDArray[np.float64]:
+    schema = rows.features.schema
+    if name:
+        place = schema.feature_index(name)
+        column, held = schema.features[place], rows.features.arrays[place]
+    else:
+        column, held = schema.target, target_of(rows)
+    middle, half = middle_of(column)
+    found: NDArray[np.float64] = (held - middle) / half
+    np.clip(found, -1.0, 1.0, out=found)
+    return np.nan_to_num(found, copy=False, nan=0.0)
+
+
+def middle_of(column: Column) -> tuple[float, float]:
+    """Middle and half-range of a numeric column, by its public bounds."""
+    return column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2

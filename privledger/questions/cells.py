@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
-from privledger.facts.columns import MISSING, Copier, Describer, Reader, TableFacts, has_label
-from privledger.facts.values import (
-    MOST_CELLS,
-    Json,
-    array_in,
-    array_out,
-    fixed,
-    items,
-    text,
-    whole,
-)
+from privledger.facts.columns import MISSING, TableFacts, has_label
+from privledger.facts.values import fixed, refuse
 from privledger.questions.blocks import target_of
 from privledger.rounding import MOST_COUNT, number, whole_numbers
 from privledger.rounding import count as limited
@@ -62,16 +53,6 @@ class Cells(Protocol):
         """Raise unless it fits. Decided by the schema, never by records: an error, or a shape,
         that only some records cause would be a release without noise."""
 
-    def own(self, to: Copier) -> Self:
-        """The guard's copy."""
-
-    def to_wire(self, to: Describer) -> Json:
-        """Its fields as plain values."""
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Self:
-        """The inverse of `to_wire`."""
-
 
 def by_predicate(reads_label: bool, public_features: bool) -> str:
     """The certificate of a public predicate; `index` where what it reads is public for every
@@ -106,11 +87,6 @@ def check_edges(edges: tuple[float, ...]) -> None:
         raise InvalidValue("edges", edges, "finite and increasing")
 
 
-def edges_in(wire: Json) -> list[float]:
-    """Edges of a message."""
-    return [number("edge", edge) for edge in items(wire, "edges")]
-
-
 @frozen(eq=False)
 class CategoryCells:
     """One cell per category of a column ("" is the target), and a last one for missing."""
@@ -140,16 +116,6 @@ class CategoryCells:
                               "count apart")
         if self.count != expected:
             raise InvalidValue("CategoryCells count", self.count, f"{expected} for this column")
-
-    def own(self, to: Copier) -> CategoryCells:
-        return CategoryCells(self.name, self.count)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"name": self.name, "count": int(self.count)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> CategoryCells:
-        return cls(text(wire, "name"), whole(wire, "count"))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         if not self.name:
@@ -187,16 +153,6 @@ class IntervalCells:
         """As `Cells.check`: the column is numeric."""
         facts.column(self.name, "numeric")
 
-    def own(self, to: Copier) -> IntervalCells:
-        return IntervalCells(self.name, self.edges)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"name": self.name, "edges": list(self.edges)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> IntervalCells:
-        return cls(text(wire, "name"), edges_in(wire))
-
     def index(self, rows: Rows) -> NDArray[Any]:
         schema = rows.features.schema
         column = (rows.features.arrays[schema.feature_index(self.name)] if self.name
@@ -223,16 +179,6 @@ class LabelledCells:
         if not facts.unlabelled:
             raise UnsupportedNode("every record has a label: protect(..., unlabelled=True) allows "
                                   "others. Nothing was read")
-
-    def own(self, to: Copier) -> LabelledCells:
-        return LabelledCells()
-
-    def to_wire(self, to: Describer) -> Json:
-        return {}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> LabelledCells:
-        return cls()
 
     def index(self, rows: Rows) -> NDArray[Any]:
         return has_label(target_of(rows)).astype(np.int64)
@@ -277,16 +223,6 @@ class IndexCells:
         """As `Cells.check`: positions mean something here, and there is one per row."""
         facts.check_positions(len(self.places))
 
-    def own(self, to: Copier) -> IndexCells:
-        return IndexCells(self.places, self.count)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"places": array_out(self.places), "count": int(self.count)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> IndexCells:
-        return cls(array_in(wire.get("places"), "i"), whole(wire, "count"))
-
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`. Where the number of rows is not public, places are of people."""
         if rows.people is not None and len(self.places) != rows.whole.n:
@@ -323,17 +259,6 @@ class CoinCells:
     def check(self, facts: TableFacts) -> None:
         """Coins fall for every table."""
 
-    def own(self, to: Copier) -> CoinCells:
-        return CoinCells(self.count, self.weights)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"count": int(self.count), "weights": list(self.weights)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> CoinCells:
-        return cls(limited("count", wire.get("count"), least=2, most=MOST_CELLS),
-                   tuple(items(wire, "weights")))
-
     def index(self, rows: Rows) -> NDArray[Any]:
         if rows.parent is not None:  # drawn once, for the whole table
             whole_table, members = rows.parent
@@ -351,3 +276,103 @@ class CoinCells:
                 parts = np.searchsorted(ends, words, side="right")
             coins = rows.cache[self] = parts if rows.people is None else parts[rows.people]
         return coins
+
+
+# Cells of one partition divided by another.
+
+
+@frozen(eq=False)
+class CrossCells:
+    """Every cell of `first` divided by `second`: cell number first * second.count + second."""
+
+    first: Cells
+    second: Cells
+
+    @property
+    def count(self) -> int:
+        """Cells of both, multiplied."""
+        return self.first.count * self.second.count
+
+    @property
+    def by_record(self) -> bool:
+        """If both are."""
+        return self.first.by_record and self.second.by_record
+
+    @property
+    def reads_label(self) -> bool:
+        """If either does."""
+        return depends_on_label(self.first) or depends_on_label(self.second)
+
+    @property
+    def has_coins(self) -> bool:
+        """If either has."""
+        return self.first.has_coins or self.second.has_coins
+
+    @property
+    def below(self) -> tuple[Cells, Cells]:
+        """What may move on: cells of a running score."""
+        return self.first, self.second
+
+    def certificate(self, public_features: bool) -> str:
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: both fit. Cells of cells are crossed once."""
+        for part in (self.first, self.second):
+            if type(part) is CrossCells:
+                refuse(part)
+        self.first.check(facts)
+        self.second.check(facts)
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        outer = np.asarray(self.first.index(rows), dtype=np.int64)
+        inner = np.asarray(self.second.index(rows), dtype=np.int64)
+        return outer * self.second.count + inner
+
+
+# How many rows people have: a partition of people, not of rows.
+
+
+@frozen(eq=False)
+class RowsPerPersonCells:
+    """Cells between public edges of the number of rows that a row's person has, in all.
+
+    All of a person's rows lie in one cell, so a count of each cell counts people.
+
+    Attributes:
+        edges: a person with at least `edges[i]` rows, and fewer than the next, is in cell i + 1.
+    """
+
+    edges: tuple[float, ...] = field(converter=to_edges)
+    by_record: bool = field(default=False, init=False)
+    reads_label: bool = field(default=False, init=False)
+    has_coins: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_edges(self.edges)
+
+    @property
+    def count(self) -> int:
+        """One cell more than edges."""
+        return len(self.edges) + 1
+
+    def certificate(self, public_features: bool) -> str:
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: there are people."""
+        check_people(facts)
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        """As `Cells.index`: by the whole protected table, also in a part of it."""
+        people = rows.whole.people
+        if people is None or rows.people is None:  # a record each
+            return np.searchsorted(self.edges, np.ones(rows.n), side="right")
+        return np.searchsorted(self.edges, np.bincount(people)[rows.people], side="right")
+
+
+def check_people(facts: TableFacts) -> None:
+    """Raise `UnsupportedNode` unless the ledger protects people."""
+    if facts.unit != "person":
+        raise UnsupportedNode("this ledger protects rows and knows no people: create one with "
+                              "unit=\"person\". Nothing was read")

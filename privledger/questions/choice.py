@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,25 +10,27 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, UnsupportedNode
-from privledger.facts.columns import Copier, Describer, Reader, TableFacts
-from privledger.facts.values import Json, array_in, array_out, fixed, refuse, table, text
+from privledger.facts.columns import TableFacts
+from privledger.facts.values import fixed, refuse
+from privledger.questions.blocks import target_of
 from privledger.questions.cells import Cells
-from privledger.questions.derivation import derivation_of
+from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.grown import NO_TEST, GrownCells
 from privledger.questions.options import Picked, options_of
-from privledger.questions.question import Noise
-from privledger.questions.rates import Bound, flips, rate_of, refuse_top_k
+from privledger.questions.question import Bound, Noise, flips, rate_of, refuse_top_k
 from privledger.questions.score import Gradient
-from privledger.questions.statistics import (
+from privledger.questions.tallies import (
     Statistics,
+    Tabled,
+    Tally,
     of_gradient,
     of_labels,
     of_target,
     summed,
+    tallies_of,
     weighed,
 )
-from privledger.questions.tallies import Tabled, Tally, tallies_of
-from privledger.rounding import non_negative, number, whole_numbers
+from privledger.rounding import count, non_negative, number, probability, whole_numbers
 from privledger.tables.chunk import Rows, in_main_cell
 
 SCORES = ("rank", "squared_error", "gain", "gini", "entropy")
@@ -69,15 +72,15 @@ class Choice:
         what: a few public words for the ledger.
     """
 
-    data: Any = field(converter=derivation_of)
+    data: Derivation = field(converter=derivation_of)
     cells: GrownCells
     score: str
     among: str = "cuts"
-    features: Any = field(default=None, converter=_features)
+    features: NDArray[np.int64] | None = field(default=None, converter=_features)
     labels: Cells | None = None
     gradient: Gradient | None = None
     penalty: float = 0.0
-    allowed: Any = field(default=None, converter=_allowed)
+    allowed: NDArray[np.bool_] | None = field(default=None, converter=_allowed)
     what: str = "choice of a cut"
     by_person: ClassVar[bool] = True
 
@@ -91,7 +94,7 @@ class Choice:
         if (self.features is not None) != (self.among == "cuts"):
             raise InvalidValue("features", self.among, "given exactly for choices among cuts")
         if self.features is not None:
-            self._check_features()
+            self._check_features(self.features)
         if self.allowed is not None and (self.among == "cuts" or self.allowed.shape != (
                 self.cells.count, len(self.cells.bins.schema.features))):
             raise InvalidValue("allowed", self.allowed.shape, "one flag per leaf and feature, "
@@ -107,11 +110,11 @@ class Choice:
         if self.penalty and self.score != "gain":
             raise InvalidValue("penalty", self.score, "given for the gain only")
 
-    def _check_features(self) -> None:
+    def _check_features(self, features: NDArray[np.int64]) -> None:
         count = len(self.cells.bins.schema.features)
-        if (self.features.shape != (self.cells.count,) or (self.features < NO_TEST).any()
-                or (self.features >= count).any()):
-            raise InvalidValue("features", self.features.shape, "one feature, or -1, per leaf")
+        if (features.shape != (self.cells.count,) or (features < NO_TEST).any()
+                or (features >= count).any()):
+            raise InvalidValue("features", features.shape, "one feature, or -1, per leaf")
 
     @property
     def asserted(self) -> bool:
@@ -195,14 +198,6 @@ class Choice:
                 offset = source.uniform_below(options.length[chosen])
         return options.picked(self.cells.count, chosen, offset)
 
-    def own(self, to: Copier) -> Choice:
-        gradient = self.gradient
-        return Choice(to.derivation(self.data), to.shared(self.cells, GrownCells), self.score,
-                      self.among, self.features,
-                      None if self.labels is None else to.cells(self.labels),
-                      None if gradient is None else to.part(gradient, Gradient),
-                      self.penalty, self.allowed, self.what)
-
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: tree, labels and gradient fit the table."""
         self.cells.check(facts)
@@ -218,31 +213,6 @@ class Choice:
         if self.score in ("gini", "entropy"):
             self.data.check_whole_people(facts, f"a choice by {self.score}")
         self.data.check_labelled(facts, self.score != "rank", "choose by the target on")
-
-    def to_wire(self, to: Describer) -> Json:
-        return {
-            "cells": to.object(self.cells), "score": self.score, "among": self.among,
-            "features": None if self.features is None else array_out(self.features),
-            "allowed": None if self.allowed is None else array_out(
-                self.allowed.astype(np.int32)),
-            "labels": None if self.labels is None else to.object(self.labels),
-            "gradient": None if self.gradient is None else self.gradient.to_wire(to),
-            "penalty": float(self.penalty), "what": str(self.what),
-        }
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Choice:
-        features, labels, gradient = (wire.get(key) for key in ("features", "labels", "gradient"))
-        allowed = wire.get("allowed")
-        return cls(
-            reader.handle(wire.get("data")), reader.object(wire.get("cells"), GrownCells),
-            text(wire, "score"), text(wire, "among"),
-            None if features is None else array_in(features, "i"),
-            None if labels is None else reader.cells(labels),
-            None if gradient is None else Gradient.from_wire(table(gradient), reader),
-            number("penalty", wire.get("penalty")),
-            None if allowed is None else array_in(allowed, "i").astype(np.bool_),
-            text(wire, "what", 200))
 
     def __repr__(self) -> str:
         return f"Choice({self.what!r}, {self.cell_count} leaves)"
@@ -269,7 +239,7 @@ class LabelChoice:
         what: a few public words for the ledger.
     """
 
-    data: Any = field(converter=derivation_of)
+    data: Derivation = field(converter=derivation_of)
     cells: GrownCells
     labels: Cells
     what: str = "choice of a label"
@@ -336,10 +306,6 @@ class LabelChoice:
             chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, noise.state)
         return chosen - starts[:-1]
 
-    def own(self, to: Copier) -> LabelChoice:
-        return LabelChoice(to.derivation(self.data), to.shared(self.cells, GrownCells),
-                           to.cells(self.labels), self.what)
-
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: tree and labels fit the table."""
         self.cells.check(facts)
@@ -347,14 +313,135 @@ class LabelChoice:
         self.data.check(facts)
         self.data.check_labelled(facts, True, "choose by the target on")
 
-    def to_wire(self, to: Describer) -> Json:
-        return {"cells": to.object(self.cells), "labels": to.object(self.labels),
-                "what": str(self.what)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> LabelChoice:
-        return cls(reader.handle(wire.get("data")), reader.object(wire.get("cells"), GrownCells),
-                   reader.cells(wire.get("labels")), text(wire, "what", 200))
-
     def __repr__(self) -> str:
         return f"LabelChoice({self.what!r}, {self.cell_count} leaves)"
+
+
+# A quantile of one numeric column, chosen among public edges (docs/proofs/queries.md).
+
+
+MOST_BINS = 1 << 16
+PARTS = 1 << 16
+"""A quantile is a whole number of so many parts, so that scores come from whole numbers."""
+_ROOM = 1 + 2.0**-18
+
+
+@frozen(eq=False)
+class QuantileChoice:
+    """Which of the public edges splits a column's values like a quantile should.
+
+    Edges lie evenly from `lower` to `upper`, `bins` + 1 of them. An edge with b values below it
+    and a values above or on it has the score -|(1 - q) b - q a|. Values outside of the bounds
+    count in the first or the last bin; missing ones count nowhere.
+
+    Attributes:
+        data: which records it is asked of: a handle's `Derivation`.
+        name: a numeric feature, or "" for the target.
+        quantile: above 0 and below 1, taken to the nearest of 2^16 parts.
+        lower, upper: public bounds.
+        bins: how many intervals, at most 2^16.
+        what: a few public words for the ledger.
+    """
+
+    data: Derivation = field(converter=derivation_of)
+    name: str
+    quantile: float
+    lower: float
+    upper: float
+    bins: int = 1024
+    what: str = "quantile"
+    by_person: ClassVar[bool] = True
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 < round(probability("quantile", self.quantile) * PARTS) < PARTS:
+            raise InvalidValue("quantile", self.quantile, "from 2^-16 to 1 - 2^-16")
+        if not number("lower", self.lower) < number("upper", self.upper):
+            raise InvalidValue("bounds", (self.lower, self.upper), "lower below upper")
+        if not np.isfinite(self.upper - self.lower):
+            raise InvalidValue("bounds", (self.lower, self.upper), "of a finite distance")
+        count("bins", self.bins, most=MOST_BINS)
+
+    @property
+    def part(self) -> int:
+        """What is asked for, as a whole number of 2^-16."""
+        return round(self.quantile * PARTS)
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """The candidates, shape (bins + 1,)."""
+        return np.linspace(self.lower, self.upper, self.bins + 1)
+
+    @property
+    def asserted(self) -> bool:
+        """Never: the bound is derived."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """What the ledger records: `what`, as nothing is asserted."""
+        return self.what
+
+    @property
+    def cell_count(self) -> int:
+        """One answer."""
+        return 1
+
+    @property
+    def bound(self) -> Bound:
+        """A value comes on one side of an edge: docs/proofs/queries.md, "Quantiles"."""
+        return Bound(max(self.part, PARTS - self.part) / PARTS, (-1.0, 1.0))
+
+    def sensitivity(self, relation: str) -> float:
+        """Bound on a neighbour's change, with room for rounding.
+
+        A value that is replaced goes from one side to the other at most: 1, for any quantile.
+        """
+        return (self.bound.sensitivity if relation == "add_remove" else 1.0) * _ROOM
+
+    def prepare(self, mechanism: object, relation: str) -> float:
+        """As `Question.prepare`: what scores are multiplied by."""
+        return rate_of(mechanism, self, relation)
+
+    def check_chooser(self, mechanism: object) -> None:
+        refuse_top_k(mechanism)
+
+    def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64]:
+        """As `Question.sketch`: how many values lie between the edges, shape (bins,)."""
+        if self.name:
+            schema = chunk.features.schema
+            values = chunk.features.arrays[schema.feature_index(self.name)]
+        else:
+            values = target_of(chunk)
+        known = ~np.isnan(values)
+        keys = np.searchsorted(self.edges[1:-1], values[known], side="right").astype(np.int64)
+        return summed(keys, self.bins, None if chunk.mass is None else chunk.mass[known])
+
+    def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As `Question.merge`: addition."""
+        return a + b
+
+    def scores(self, merged: NDArray[np.int64], one: int) -> NDArray[np.float64]:
+        """Inside the guard: one score per edge, shape (bins + 1,), each rounded once."""
+        below = [0, *np.cumsum(merged).tolist()]
+        whole = PARTS * one
+        return np.array([-float(Fraction(abs(PARTS * held - self.part * below[-1]), whole))
+                         for held in below])
+
+    def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.float64]:
+        """As `Question.finish`: one of the edges, shape ()."""
+        score, source = self.scores(merged, noise.one), noise.source
+        starts = np.array([0, len(score)], dtype=np.int64)
+        if flips(noise.mechanism):
+            chosen = source.permute_and_flip(score, starts, noise.state)
+        else:
+            chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, noise.state)
+        return np.array(self.edges[chosen[0]])
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`: the column is numeric."""
+        facts.column(self.name, "numeric")
+        self.data.check(facts)
+        self.data.check_labelled(facts, not self.name, "ask for a quantile of the target on")
+
+    def __repr__(self) -> str:
+        return f"QuantileChoice({self.what!r}, {self.bins} bins)"

@@ -7,31 +7,53 @@ its sensitivity would be a claim. Exact types, because a subclass is a stranger.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from types import NoneType
+from typing import Any, Protocol, get_args, get_origin, get_type_hints
 
-from privledger.facts.bins import Bins, Stack
-from privledger.facts.schema import Column, Schema
-from privledger.graph import Context
-from privledger.questions.blocks import ClassIs, ColumnValue, CustomValue, Ones, TargetShares
+import attrs
+import numpy as np
+from attrs import frozen
+
+from privledger.errors import SchemaError, UnsupportedNode
+from privledger.facts.bins import STRANGE, Bins
+from privledger.facts.schema import Schema
+from privledger.facts.values import Json, array_out
+from privledger.questions.blocks import (
+    Block,
+    ClassIs,
+    ColumnValue,
+    CustomValue,
+    Ones,
+    RowValues,
+    TargetShares,
+    refuse_code,
+)
 from privledger.questions.cells import (
+    Cells,
+    CrossCells,
     IndexCells,
     LabelledCells,
+    RowsPerPersonCells,
 )
-from privledger.questions.choice import Choice, LabelChoice
-from privledger.questions.cross_cells import CrossCells
-from privledger.questions.custom_scores import CustomScores
-from privledger.questions.derivation import Step
+from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
+from privledger.questions.derivation import Derivation
 from privledger.questions.feature_choice import FeatureChoice, ScoreName
-from privledger.questions.label_query import LabelQuery
-from privledger.questions.linear_gradient import LinearGradient
-from privledger.questions.person_cells import RowsPerPersonCells
-from privledger.questions.quantile import QuantileChoice
+from privledger.questions.feature_scores import CustomScores
+from privledger.questions.grown import Test
+from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.query import Query
-from privledger.questions.response_query import ResponseQuery
-from privledger.questions.row_values import RowValues
-from privledger.questions.score import TERMS, UPDATES, Gradient, Hessian, ResidualCells, Score
+from privledger.questions.row_encoding import RowEncoding
+from privledger.questions.score import (
+    UPDATES,
+    Gradient,
+    Hessian,
+    LinearGradient,
+    ResidualCells,
+    Score,
+)
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
-from privledger.questions.tree_cells import Test
 from privledger.questions.votes import Votes
 
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
@@ -40,17 +62,139 @@ BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, RowValues,
                             Gradient, Hessian, LinearGradient)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells,
                            RowsPerPersonCells)
-MOVES: tuple[type, ...] = tuple(dict.fromkeys((*CELLS, *TERMS)))
+MOVES: tuple[type, ...] = (*CELLS, RowEncoding)
 """Cells, and what moves a score beside them."""
-NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun)
-"""What a confined learner gives numbers to: objects that several questions share."""
-
-PARTS: frozenset[type] = frozenset({
-    *BLOCKS, *NUMBERED, Column, Schema, Context, Stack, Test, Step, Votes, CustomScores, ScoreName,
-    slice})
-"""What a field of the guard's copy may hold besides plain values: copies of the guard's own."""
+NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun, Votes, CustomScores)
+"""Objects that several questions share: the same one everywhere stays the same one."""
 
 
-def named(name: str, kinds: tuple[type, ...]) -> Any:
-    """The kind of that name, as messages write it; None for every other name."""
-    return next((kind for kind in kinds if kind.__name__ == name), None)
+# One form of all that a question is made of, from the fields of its class.  A field's type says
+# how it travels: plain values and arrays as they are, objects that several questions share by
+# number, objects of one question with the name of their kind. The guard's own copy
+# (`guard.mirror`), the messages of a confined learner (`broker.wire`) and the key of a kept
+# answer (`guard.recalled`) all go by this one table of fields; each object is built by the
+# constructor of its class, which checks every field. No value carries code.
+
+
+MOST_TEXT = 200
+"""Characters of what a question calls itself."""
+_WORDS: dict[Any, str] = {str: "text", int: "whole", float: "real", bool: "flag"}
+PLAIN = frozenset(_WORDS.values())
+_PLURAL: dict[Any, tuple[type, ...]] = {Cells: CELLS, Block: BLOCKS}
+_OWNED = frozenset({*BLOCKS, Test})
+
+
+@frozen
+class WireField:
+    """One field of a kind, and how it travels.
+
+    Attributes:
+        word: `text`, `whole`, `real`, `flag`; `array`; `shared` and `owned` objects of this
+            package; `schema`; `handle` for the records that are asked; `function`; `key` for a
+            name that belongs to one process.
+        kinds: exact types of what is shared or owned.
+        nested: how many tuples lie around it. optional: whether None stands for nothing.
+        sliced: whether a slice may stand for an array. letter: numpy's, of an array's numbers.
+    """
+
+    name: str
+    word: str
+    kinds: tuple[type, ...] = ()
+    nested: int = 0
+    optional: bool = False
+    sliced: bool = False
+    letter: str = ""
+
+
+@cache
+def parts_of(kind: Any) -> tuple[WireField, ...]:
+    """The fields that make an object of this kind, in the order of its constructor.
+
+    Raises:
+        TypeError: a field's type says nothing of how it travels.
+    """
+    hints = get_type_hints(kind)
+    return tuple(_part(one.name, hints[one.name]) for one in attrs.fields(kind) if one.init)
+
+
+def _part(name: str, hint: Any, nested: int = 0) -> WireField:
+    choices = [one for one in (get_args(hint) or (hint,)) if one not in (NoneType, slice)]
+    if NoneType in get_args(hint):
+        sliced = slice in get_args(hint)
+        return attrs.evolve(_part(name, choices[0], nested), optional=True, sliced=sliced)
+    origin = get_origin(hint)
+    if origin is tuple:
+        return _part(name, choices[0], nested + 1)
+    if origin is np.ndarray:
+        numbers = get_args(get_args(hint)[1])[0]
+        letter = "u" if get_origin(numbers) is np.unsignedinteger else np.dtype(numbers).kind
+        return WireField(name, "array", nested=nested, letter=letter)
+    if origin is Callable:
+        return WireField(name, "function")
+    kinds = _PLURAL.get(hint, (hint,))
+    word = _WORDS.get(hint) or {Derivation: "handle", Schema: "schema", ScoreName: "key"}.get(hint)
+    if word is None:
+        word = "shared" if set(kinds) <= set(NUMBERED) else "owned" if set(kinds) <= _OWNED else ""
+    if not word:
+        raise TypeError(f"{name} of {hint}: no way to travel")
+    return WireField(name, word, kinds, nested)
+
+
+class Describer(Protocol):
+    """Who writes objects down: gives numbers to those that are shared."""
+
+    @property
+    def schema(self) -> Schema:
+        """Of the data."""
+
+    def object(self, what: Any) -> int:
+        """The number of cells, bins or a score, which is written down first."""
+
+
+def to_wire(what: Any, to: Describer) -> Json:
+    """Every field as plain values, but for the handle; exact types only.
+
+    Raises:
+        UnsupportedNode: a field holds something else, or code.
+    """
+    kind: Any = type(what)
+    return {part.name: _out(part, part.nested, getattr(what, part.name), to)
+            for part in parts_of(kind) if part.word not in ("handle", "key")}
+
+
+def is_wire(what: Any, to: Describer) -> Json:
+    """The same, with the name of its kind."""
+    return {"is": type(what).__name__} | to_wire(what, to)
+
+
+def _out(part: WireField, nested: int, value: Any, to: Describer) -> Any:
+    if nested:
+        return [_out(part, nested - 1, one, to) for one in value]
+    if value is None and part.optional:
+        return None
+    if part.word in ("shared", "owned") and type(value) not in part.kinds:
+        raise UnsupportedNode(f"a learner in its own process cannot describe a "
+                              f"{type(value).__name__}. Nothing was read")
+    if part.word == "array" and part.sliced and type(value) is slice:
+        return {"slice": [value.start, value.stop, value.step]}
+    if part.word == "function":
+        refuse_code()
+    return _WRITTEN[part.word](value, to)
+
+
+def _bits(array: Any) -> Any:
+    return array.astype(np.uint8) if array.dtype == np.bool_ else array
+
+
+def _names(schema: Schema, to: Describer) -> list[str]:
+    if schema is not to.schema and not set(schema.features) <= set(to.schema.features):
+        raise SchemaError(STRANGE)
+    return [column.name for column in schema.features]
+
+
+_WRITTEN: dict[str, Callable[[Any, Any], Any]] = {
+    "text": lambda value, to: str(value), "whole": lambda value, to: int(value),
+    "real": lambda value, to: float(value), "flag": lambda value, to: bool(value),
+    "array": lambda value, to: array_out(_bits(value)), "schema": _names,
+    "shared": lambda value, to: to.object(value), "owned": is_wire,
+}

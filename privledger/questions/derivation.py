@@ -8,7 +8,7 @@ import attrs
 from attrs import frozen
 
 from privledger.errors import NotGranted, RelationMismatch, UnsupportedNode
-from privledger.facts.columns import Copier, TableFacts
+from privledger.facts.columns import TableFacts
 from privledger.facts.schema import Schema
 from privledger.facts.values import is_plain
 from privledger.graph import SIZED, Context
@@ -23,7 +23,7 @@ from privledger.questions.cells import (
 from privledger.rounding import MOST_COUNT
 
 _KINDS = ("poisson", "fixed", "truncated", "allocation", "part", "filter")
-_CHANGED = "a handle whose derivation was changed; nothing was read"
+CHANGED = "a handle whose derivation was changed; nothing was read"
 
 
 @frozen(eq=False)
@@ -38,7 +38,7 @@ class Step:
         context, cells = self.context, self.cells
         if (context.kind == "part") != (cells is not None) or (
                 context.kind not in ("part", "allocation") and context.part != 0):
-            raise NotGranted(_CHANGED)
+            raise NotGranted(CHANGED)
         if context.kind == "fixed":
             _check_fixed(context, facts)
         elif context.kind == "truncated":
@@ -52,17 +52,17 @@ class Step:
             cells.check(facts)
             if context.parts != cells.count or (
                     context.certificate != cells.certificate(facts.public_features)):
-                raise NotGranted(_CHANGED)
+                raise NotGranted(CHANGED)
 
-    def own(self, to: Copier) -> Step:
-        """The guard's copy."""
-        given = self.context
-        if type(given) is not Context or not is_plain(given):
-            raise NotGranted(_CHANGED)
-        context = Context(*(getattr(given, one.name) for one in attrs.fields(Context)))
-        if not is_plain(context) or context.kind not in _KINDS:
-            raise NotGranted(_CHANGED)
-        return Step(context, None if self.cells is None else to.cells(self.cells))
+
+def own_context(given: Any) -> Context:
+    """A copy of a context, of plain values."""
+    if type(given) is not Context or not is_plain(given):
+        raise NotGranted(CHANGED)
+    context = Context(*(getattr(given, one.name) for one in attrs.fields(Context)))
+    if not is_plain(context) or context.kind not in _KINDS:
+        raise NotGranted(CHANGED)
+    return context
 
 
 def _check_fixed(context: Context, facts: TableFacts) -> None:
@@ -121,13 +121,6 @@ class Derivation:
     def chain(self) -> tuple[Context, ...]:
         """The contexts that the steps open, outermost first."""
         return tuple(step.context for step in self.steps)
-
-    def own(self, to: Copier) -> Derivation:
-        """The guard's copy."""
-        if type(self.steps) is not tuple:
-            raise NotGranted(_CHANGED)
-        return Derivation(to.shared(self.schema, Schema), self.seal,
-                          tuple(to.part(step, Step) for step in self.steps))
 
     def check(self, facts: TableFacts) -> None:
         """Raise `NotGranted` unless every step restricts to what it says."""

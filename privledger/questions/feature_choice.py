@@ -10,20 +10,21 @@ from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedNode
-from privledger.facts.columns import Copier, Describer, Reader, TableFacts
+from privledger.facts.columns import TableFacts
 from privledger.facts.schema import Schema
-from privledger.facts.values import Json, items, table, text, whole
 from privledger.mechanisms import TopK
-from privledger.questions.blocks import refuse_code
-from privledger.questions.custom_scores import CustomScores
-from privledger.questions.derivation import derivation_of
-from privledger.questions.feature_scores import Sketch, merged_of, scores_of, sketch_of
+from privledger.questions.derivation import Derivation, derivation_of
+from privledger.questions.feature_scores import (
+    CustomScores,
+    Sketch,
+    merged_of,
+    scores_of,
+    sketch_of,
+)
 from privledger.questions.order_keys import WHOLE_WEIGHT
-from privledger.questions.question import Noise
-from privledger.questions.rates import Bound, flips, rate_of
-from privledger.questions.vote_sums import MOST_PRODUCTS, columns_in, fits_sums
-from privledger.questions.votes import Votes
-from privledger.rounding import count, number, up
+from privledger.questions.question import Bound, Noise, flips, rate_of
+from privledger.questions.votes import MOST_PRODUCTS, Votes, columns_in, fits_sums
+from privledger.rounding import count, up
 from privledger.tables.chunk import Rows
 
 FEATURE_SCORES = ("agreement", "rank", "correlation", "votes", "custom")
@@ -31,12 +32,9 @@ MOST_CLASSES = 64
 _ROOM = 1 + 2.0**-20
 
 
+@frozen(eq=False)
 class ScoreName:
     """Name of one question's scores in the guard's cache: k draws compute them once."""
-
-    def own(self, to: Copier) -> ScoreName:
-        """The guard's copy."""
-        return ScoreName()
 
 
 def _weights(value: Iterable[Any]) -> tuple[int, ...]:
@@ -66,7 +64,7 @@ class FeatureChoice:
             public, or released before. Empty: each counts one.
     """
 
-    data: Any = field(converter=derivation_of)
+    data: Derivation = field(converter=derivation_of)
     score: str
     excluded: tuple[int, ...] = field(default=(), converter=_positions)
     votes: Votes | None = None
@@ -124,7 +122,8 @@ class FeatureChoice:
     def bound(self) -> Bound:
         """How far a record that comes or goes moves a score (docs/proofs/feature-scores.md)."""
         if self.custom is not None:
-            return Bound(self.custom.sensitivity, self.custom.change)
+            low, high = self.custom.change
+            return Bound(self.custom.sensitivity, (low, high))
         return self.bound_of(self.score, self.data.schema)
 
     @staticmethod
@@ -182,13 +181,6 @@ class FeatureChoice:
             return candidates[source.permute_and_flip(scores, starts, rate)]
         return candidates[source.choose(scores, np.ones(len(scores), dtype=np.int64), starts, rate)]
 
-    def own(self, to: Copier) -> FeatureChoice:
-        return FeatureChoice(
-            to.derivation(self.data), self.score, self.excluded,
-            None if self.votes is None else to.shared(self.votes, Votes),
-            None if self.custom is None else to.shared(self.custom, CustomScores),
-            self.what, to.shared(self.key, ScoreName), self.weights)
-
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: candidates and target are the schema's."""
         if not facts.has_target:
@@ -214,27 +206,6 @@ class FeatureChoice:
                 f"{self.votes.blocks} blocks times the square of {columns_in(self.data.schema)} "
                 f"columns is over {MOST_PRODUCTS} sums, and in a table in chunks blocks vote by "
                 "sums: ask of fewer features or blocks; nothing was read")
-
-    def to_wire(self, to: Describer) -> Json:
-        """As `Question.to_wire`. Scores are computed anew for every request."""
-        if self.custom is not None:
-            refuse_code()
-        votes = self.votes
-        found: Json = {"score": self.score, "excluded": list(self.excluded), "what": str(self.what),
-                "votes": None if votes is None else {
-                    "blocks": int(votes.blocks), "most": int(votes.most),
-                    "penalty": float(votes.penalty)}}
-        return found | ({"weights": list(self.weights)} if self.weights else {})
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> FeatureChoice:
-        votes = wire.get("votes")
-        if votes is not None:
-            votes = Votes(whole(table(votes), "blocks"), whole(votes, "most"),
-                          number("penalty", votes.get("penalty")))
-        return cls(reader.handle(wire.get("data")), text(wire, "score"),
-                   tuple(items(wire, "excluded")), votes, what=text(wire, "what", 200),
-                   weights=tuple(items(wire, "weights")) if "weights" in wire else ())
 
     def __repr__(self) -> str:
         return f"FeatureChoice({self.score!r}, {len(self.data.schema.features)} features)"

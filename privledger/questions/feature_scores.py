@@ -6,36 +6,76 @@ category counts as its position in the schema's list.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import DataError, UnsupportedNode, public_name
+from privledger.errors import DataError, InvalidValue, UnsupportedNode, public_name
 from privledger.facts.schema import Schema
-from privledger.questions.blocks import real_numbers, target_of
-from privledger.questions.custom_scores import CustomScores
-from privledger.questions.feature_columns import (
-    bounds_of,
-    columns_of,
-    matrix_of_features,
-    on_grid,
-    target_numbers,
-)
+from privledger.questions.blocks import quiet, real_numbers, target_of
 from privledger.questions.order_keys import GAP, grid_of, target_steps
 from privledger.questions.order_sketch import (
     MOST_SORTED,
     Ordered,
     Tallied,
     order_scores,
+    tally_of,
     together,
 )
-from privledger.questions.quiet import quiet
-from privledger.questions.tallied_scores import tally_of
-from privledger.questions.vote_sums import VoteSums, fits_sums, vote_sums, votes_of_sums
-from privledger.questions.votes import Votes, coins_of, votes_of
+from privledger.questions.votes import (
+    Votes,
+    VoteSums,
+    bounds_of,
+    coins_of,
+    columns_of,
+    fits_sums,
+    matrix_of_features,
+    on_grid,
+    target_numbers,
+    vote_sums,
+    votes_of,
+    votes_of_sums,
+)
+from privledger.rounding import moderate, number
 from privledger.tables.chunk import ONE, Rows
+
+# Scores of features that somebody vouches for.
+
+
+def _change(value: Iterable[Any]) -> tuple[float, ...]:
+    return tuple(number("change", end) for end in value)
+
+
+@frozen(eq=False)
+class CustomScores:
+    """Scores that somebody vouches for. Recorded as asserted.
+
+    Attributes:
+        function: takes the features, shape (n_records, features), NaN where missing, and the
+            target; returns one number per feature.
+        sensitivity: the largest change as a record comes or goes; in a ledger that protects
+            people, as everything of one person does.
+        change: smallest and largest change as a record comes, in units of the sensitivity.
+        why: why that holds; goes into the ledger.
+    """
+
+    function: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+    sensitivity: float
+    why: str
+    change: tuple[float, ...] = field(default=(-1.0, 1.0), converter=_change)
+
+    def __attrs_post_init__(self) -> None:
+        moderate("sensitivity", self.sensitivity)
+        if not isinstance(self.why, str) or not self.why.strip():
+            raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
+        if not callable(self.function):
+            raise InvalidValue("function", type(self.function).__name__, "something to call")
+        if not (len(self.change) == 2 and -1 <= self.change[0] < self.change[1] <= 1):
+            raise InvalidValue("change", self.change, "two rising numbers from -1 to 1")
+
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

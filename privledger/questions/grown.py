@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
 from privledger.facts.bins import Bins
-from privledger.facts.columns import Copier, Describer, Reader, TableFacts
-from privledger.facts.values import Json, array_in, array_out, fixed, refuse
+from privledger.facts.columns import TableFacts
+from privledger.facts.values import fixed
+from privledger.questions.blocks import runs
 from privledger.questions.cells import by_predicate
-from privledger.rounding import whole_numbers
+from privledger.rounding import count, whole_numbers
 from privledger.tables.chunk import Rows
 
 MOST_CELLS = 1 << 15
@@ -67,6 +68,8 @@ class GrownCells:
         put = object.__setattr__
         parent = self.parent
         if parent is None:
+            if self.feature.size or self.cut.size:
+                raise InvalidValue("tests of a level", self.feature.shape, "none above the root")
             sizes = np.array(self.bins.sizes(), dtype=np.int32)
             put(self, "count", 1)
             put(self, "low", fixed(np.zeros((1, len(sizes)), dtype=np.int32)))
@@ -120,38 +123,6 @@ class GrownCells:
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: the bins are of the table's columns."""
         self.bins.check(facts.schema)
-
-    def own(self, to: Copier) -> GrownCells:
-        """As `Cells.own`, from the root down. A tree that was made to be its own parent is too
-        deep."""
-        path = [self]
-        while path[-1].parent is not None and to.known(path[-1].parent) is None:
-            parent = path[-1].parent
-            if type(parent) is not GrownCells or 1 << len(path) > MOST_CELLS:
-                refuse(parent)
-            path.append(parent)
-        top = path[-1].parent
-        copy: GrownCells | None = None if top is None else to.shared(top, GrownCells)
-        bins = to.shared(self.bins, Bins) if copy is None else copy.bins
-        for one in reversed(path):
-            copy = to.keep(one, GrownCells(bins, copy, *(
-                () if copy is None else (one.feature, one.cut))))
-        assert copy is not None
-        return copy
-
-    def to_wire(self, to: Describer) -> Json:
-        """As `Cells.to_wire`: a level at a time."""
-        if self.parent is None:
-            return {"bins": to.object(self.bins)}
-        return {"parent": to.object(self.parent), "feature": array_out(self.feature),
-                "cut": array_out(self.cut)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> GrownCells:
-        if "parent" not in wire:
-            return cls(reader.object(wire.get("bins"), Bins))
-        parent: GrownCells = reader.object(wire["parent"], GrownCells)
-        return parent.grow(array_in(wire.get("feature"), "i"), array_in(wire.get("cut"), "i"))
 
     @property
     def depth(self) -> int:
@@ -235,3 +206,102 @@ def order_of(bins: Bins, rows: Rows, feature: int) -> NDArray[np.int32]:
         order = np.argsort(matrix_of(bins, rows)[feature], kind="stable")
         known[feature] = order.astype(np.int32 if rows.n < 2**31 else np.int64)
     return known[feature]
+
+
+# Partitions by a tree whose tests are public or were released.
+
+
+_JUMPS = 8
+
+
+@frozen(eq=False)
+class Test:
+    """One test of a tree: a bin's contribution to the cell number.
+
+    Attributes:
+        feature: which feature.
+        table: shape (bins of that feature,), unsigned integers; the cell of a record is the
+            sum of its table entries over the tests.
+    """
+
+    feature: int
+    table: NDArray[np.unsignedinteger[Any]] = field(converter=fixed)
+
+    def __repr__(self) -> str:
+        return f"Test(feature={self.feature})"
+
+
+@frozen(eq=False)
+class TreeCells:
+    """A partition by a tree whose tests are public or were released.
+
+    Attributes:
+        bins: the public bins that the tests speak about.
+        tests: any number of them; with k two-way tables of entries 0 and 2**level the cells
+            are the leaves of a complete tree of depth k with one test per level.
+        count: how many cells there are, empty ones included.
+    """
+
+    bins: Bins
+    tests: tuple[Test, ...] = field(converter=tuple)
+    count: int
+    by_record: bool = field(default=True, init=False)
+    reads_label: bool = field(default=False, init=False)
+    has_coins: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        count("TreeCells count", self.count)
+        sizes = self.bins.sizes()
+        reach = 0
+        for test in self.tests:
+            count("Test feature", test.feature, least=0)
+            if not (test.feature < len(sizes) and test.table.shape == (sizes[test.feature],)
+                    and test.table.dtype.kind == "u"):
+                raise InvalidValue("Test", test, "one unsigned entry per bin of its feature")
+            reach += int(test.table.max())
+        if not reach < self.count <= 65535:
+            raise InvalidValue("TreeCells count", self.count, "above every cell number")
+
+    def certificate(self, public_features: bool) -> str:
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: the bins are of the table's columns."""
+        self.bins.check(facts.schema)
+
+    def assign(self, codes: tuple[NDArray[Any], ...]) -> NDArray[Any]:
+        """Cell of every record from its bin codes, shape (n_records,)."""
+        cells = np.zeros(len(codes[0]), dtype=np.uint8 if self.count <= 256 else np.uint16)
+        for test in self.tests:
+            _add(test.table.astype(cells.dtype), codes[test.feature], cells)
+        return cells
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        """Inside the guard. Only the last tree is kept: it is asked twice in a row."""
+        known = rows.recall(self)
+        return rows.remember(self, self.assign(_codes(self.bins, rows))) if known is None else known
+
+
+def _add(table: NDArray[Any], codes: NDArray[Any], cells: NDArray[Any]) -> None:
+    """Add each record's entry of a table to its cell number, in place."""
+    jumps = np.flatnonzero(table[1:] != table[:-1]) + 1
+    if len(jumps) > _JUMPS:
+        for at in runs(len(cells)):
+            cells[at] += table.take(codes[at])
+        return
+    # A table of few runs of equal entries is as many comparisons, which are far cheaper. Numbers
+    # wrap around in between; what comes out is a cell number.
+    cells += table[0]
+    rises = table[jumps] - table[jumps - 1]
+    for at in runs(len(cells)):
+        for jump, rise in zip(jumps.tolist(), rises, strict=True):
+            cells[at] += (codes[at] >= jump).view(np.uint8) * rise
+
+
+def _codes(bins: Bins, rows: Rows) -> tuple[NDArray[Any], ...]:
+    """Inside the guard: bin codes of every record, computed once per table."""
+    found: tuple[NDArray[Any], ...] | None = rows.cache.get(bins)
+    if found is None:
+        found = rows.cache[bins] = (bins.codes(rows.features) if rows.keep is None
+                                    else tuple(matrix_of(bins, rows)))
+    return found

@@ -10,12 +10,13 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, RelationMismatch, UnsupportedNode
-from privledger.facts.columns import Copier, Describer, Reader, TableFacts
-from privledger.facts.values import Json, array_in, array_out, fixed, text
+from privledger.facts.columns import TableFacts
+from privledger.facts.values import fixed
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import target_of
-from privledger.questions.derivation import derivation_of
+from privledger.questions.cells import CategoryCells
+from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.question import Noise
 from privledger.rounding import whole_numbers
 from privledger.tables.chunk import Rows
@@ -29,7 +30,10 @@ def _whole(name: str, value: Any, dimensions: int) -> NDArray[np.int64]:
 
 
 def _rows(value: Any) -> slice | NDArray[np.int64] | None:
-    return value if value is None or type(value) is slice else _whole("rows", value, 1)
+    if type(value) is slice:
+        return slice(*(None if end is None else int(operator.index(end))
+                       for end in (value.start, value.stop, value.step)))
+    return None if value is None else _whole("rows", value, 1)
 
 
 def _candidates(value: Any) -> NDArray[np.int64] | None:
@@ -45,7 +49,7 @@ class LabelQuery:
         candidates: public class positions, shape (rows asked, k); None for every class.
     """
 
-    data: Any = field(converter=derivation_of)
+    data: Derivation = field(converter=derivation_of)
     rows: slice | NDArray[np.int64] | None = field(default=None, converter=_rows)
     candidates: NDArray[np.int64] | None = field(default=None, converter=_candidates)
     what: str = "labels"
@@ -84,13 +88,6 @@ class LabelQuery:
         """As `Question.finish`: one noisy class position per record."""
         return respond(noise.source, merged, self.candidates, noise.mechanism)
 
-    def own(self, to: Copier) -> LabelQuery:
-        rows = self.rows
-        if type(rows) is slice:
-            rows = slice(*(None if end is None else int(operator.index(end))
-                           for end in (rows.start, rows.stop, rows.step)))
-        return LabelQuery(to.derivation(self.data), rows, self.candidates, self.what)
-
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: single labels may be asked here, and of whom is public."""
         if not facts.public_features:
@@ -110,22 +107,6 @@ class LabelQuery:
         if not self.data.is_labelled(facts):
             raise UnsupportedNode("some records have no label: ask "
                                   "data.partition(LabelledCells())[1]. Nothing was read")
-
-    def to_wire(self, to: Describer) -> Json:
-        rows = self.rows
-        if isinstance(rows, slice):
-            if self.data.steps and rows != slice(None):
-                raise UnsupportedNode("a slice of a part cannot be described: give whole numbers. "
-                                      "Nothing was read")
-            rows = None if rows == slice(None) else np.arange(*rows.indices(to.public_rows()))
-        return {"rows": None if rows is None else array_out(rows), "what": str(self.what),
-                "candidates": None if self.candidates is None else array_out(self.candidates)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> LabelQuery:
-        rows, candidates = (None if wire.get(key) is None else array_in(wire[key], "i")
-                            for key in ("rows", "candidates"))
-        return cls(reader.handle(wire.get("data")), rows, candidates, text(wire, "what", 200))
 
     def among(self, positions: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
         """The positions that are asked, out of those of the handle's records.
@@ -178,3 +159,95 @@ def respond(source: NoiseSource, codes: NDArray[np.int64],
     slots = np.where(held.any(axis=1), held.argmax(axis=1), others)
     answered = source.randomized_response(slots.astype(np.int64), buckets, noise)
     return np.take_along_axis(candidates, answered[:, None], axis=1)[:, 0]
+
+
+# Every record's own category, randomised: what a survey would have heard from each of them.
+
+
+Pieces = tuple[tuple[int, NDArray[np.int64]], ...]
+"""First position and codes of every stretch of rows."""
+
+
+@frozen(eq=False, repr=False)
+class ResponseQuery:
+    """A categorical column of all records, one randomised answer each, in the order of the rows.
+
+    For a ledger of relation replace_one: there the positions of rows are public, and one record
+    changes one answer. (Where only labels are protected, `data.labels` asks for labels.)
+
+    Attributes:
+        data: the whole table's handle, as `Derivation`.
+        name: a categorical feature, which has one bucket more for missing values, or "" for the
+            target.
+        what: a few public words for the ledger.
+    """
+
+    data: Derivation = field(converter=derivation_of)
+    name: str
+    what: str = "responses"
+
+    @property
+    def asserted(self) -> bool:
+        """Never: a record has one answer."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """What the ledger records: `what`, as nothing is asserted."""
+        return self.what
+
+    @property
+    def cell_count(self) -> int:
+        """One answer of the record that differs."""
+        return 1
+
+    @property
+    def buckets(self) -> int:
+        """How many answers a record may give."""
+        schema = self.data.schema
+        if not self.name:
+            return len(schema.target.categories)
+        return len(schema.features[schema.feature_index(self.name)].categories) + 1
+
+    def prepare(self, mechanism: object, relation: str) -> int:
+        """As `Question.prepare`: randomised response over the column's buckets."""
+        if type(mechanism) is not RandomizedResponse:
+            raise UnsupportedNode("single answers take RandomizedResponse; nothing was read")
+        if mechanism.num_buckets != self.buckets:
+            raise UnsupportedNode(f"the column has {self.buckets} buckets, the mechanism says "
+                                  f"{mechanism.num_buckets}; nothing was read")
+        return self.buckets
+
+    def sketch(self, chunk: Rows, state: int) -> Pieces:
+        """As `Question.sketch`: every record's bucket."""
+        codes = CategoryCells(self.name, state).index(chunk)
+        return ((int(chunk.first), np.asarray(codes).astype(np.int64)),)
+
+    def merge(self, a: Pieces, b: Pieces) -> Pieces:
+        """As `Question.merge`: stretches, side by side."""
+        return (*a, *b)
+
+    def finish(self, merged: Pieces, noise: Noise) -> NDArray[np.int64]:
+        """As `Question.finish`: one noisy bucket per record, shape (n_records,)."""
+        codes = np.concatenate([held for _, held in sorted(merged, key=lambda one: one[0])])
+        return noise.source.randomized_response(codes, int(noise.state),
+                                                noise.mechanism.noise_parameter)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`: all records of a table whose positions are public."""
+        facts.column(self.name, "categorical")
+        if facts.relation != "replace_one":
+            raise RelationMismatch("responses of single records need a ledger of relation "
+                                   "replace_one, where one record is one answer. Nothing was read")
+        self.data.check(facts)
+        if self.data.steps:
+            raise UnsupportedNode("responses are asked of all records at once: not of a part, a "
+                                  "sample or a filter, whose members are private. Nothing was "
+                                  "read")
+        if facts.chunked:
+            raise UnsupportedNode("responses of a table in chunks are not offered: ask of a table "
+                                  "in memory. Nothing was read")
+        self.data.check_labelled(facts, not self.name, "ask for responses of the target on")
+
+    def __repr__(self) -> str:
+        return f"ResponseQuery({self.label!r})"

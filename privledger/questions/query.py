@@ -19,16 +19,14 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.columns import Copier, Describer, Reader, TableFacts
-from privledger.facts.values import Json, items, text
+from privledger.facts.columns import TableFacts
 from privledger.mechanisms import Laplace
 from privledger.questions.blocks import Block, ClassIs, clipped
 from privledger.questions.cells import Cells, depends_on_label
-from privledger.questions.derivation import derivation_of
+from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.one_voice import Manner, Voices, voices
 from privledger.questions.question import Noise
-from privledger.questions.sums import Recipe, add_noise, cell_sums, recipes
-from privledger.questions.whole_sums import DISCRETE, whole_recipe
+from privledger.questions.sums import DISCRETE, Recipe, add_noise, cell_sums, recipes, whole_recipe
 from privledger.rounding import up
 from privledger.tables.chunk import Rows
 
@@ -68,7 +66,7 @@ class Query:
         what: a few public words for the ledger.
     """
 
-    data: Any = field(converter=derivation_of)
+    data: Derivation = field(converter=derivation_of)
     blocks: tuple[Block, ...] = field(converter=_blocks)
     cells: Cells | None = None
     what: str = "query"
@@ -202,10 +200,6 @@ class Query:
             array = array[0]
         return array[..., 0] if array.shape[-1] == 1 else array
 
-    def own(self, to: Copier) -> Query:
-        return Query(to.derivation(self.data), tuple(to.block(block) for block in self.blocks),
-                     None if self.cells is None else to.cells(self.cells), self.what)
-
     def check(self, facts: TableFacts) -> None:
         for block in self.blocks:
             block.check(facts)
@@ -215,16 +209,6 @@ class Query:
             asks |= self.cells.reads_label
         self.data.check(facts)
         self.data.check_labelled(facts, asks, "ask about the target on")
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"blocks": [to.block(block) for block in self.blocks], "what": str(self.what),
-                "cells": None if self.cells is None else to.object(self.cells)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Query:
-        blocks = tuple(reader.block(item) for item in items(wire, "blocks", 1000))
-        cells = None if wire.get("cells") is None else reader.cells(wire["cells"])
-        return cls(reader.handle(wire.get("data")), blocks, cells, text(wire, "what", 200))
 
     def __repr__(self) -> str:
         return f"Query({self.label!r}, {self.cell_count} cells)"

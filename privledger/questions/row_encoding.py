@@ -15,15 +15,11 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError
-from privledger.facts.columns import Copier, Describer, Reader
-from privledger.facts.columns import Columns
+from privledger.facts.columns import Columns, TableFacts
 from privledger.facts.schema import Column
-from privledger.facts.columns import TableFacts
-from privledger.facts.values import Json, array_in, array_out, items, text
+from privledger.questions.blocks import middle_of, runs
 from privledger.questions.links import PER_UNIT
-from privledger.questions.row_values import middle_of
-from privledger.questions.stretches import runs
-from privledger.rounding import count, finite_array, moderate, number
+from privledger.rounding import count, finite_array, moderate
 from privledger.tables.chunk import Rows
 
 STEP: Final = 2.0**-8
@@ -111,23 +107,6 @@ class RowEncoding:
             column = facts.column(name, "categorical" if size else "numeric")
             if size and len(column.categories) != size:
                 raise SchemaError(f"column {name!r} does not have {size} categories")
-
-    def own(self, to: Copier) -> RowEncoding:
-        return RowEncoding(self.names, self.categories, self.centers, self.scales, self.wide,
-                           self.beside, self.weight, self.reach)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"names": list(self.names), "categories": list(self.categories),
-                "centers": array_out(self.centers), "scales": array_out(self.scales),
-                "wide": list(self.wide), "beside": str(self.beside), "weight": float(self.weight),
-                "reach": float(self.reach)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> RowEncoding:
-        return cls(items(wire, "names", MOST_COLUMNS), items(wire, "categories", MOST_COLUMNS),
-                   array_in(wire.get("centers")), array_in(wire.get("scales")),
-                   items(wire, "wide", MOST_COLUMNS), text(wire, "beside", 10),
-                   number("weight", wire.get("weight")), number("reach", wire.get("reach")))
 
     def vectors(self, columns: Columns) -> NDArray[np.float64]:
         """Every row's vector, shape (n, count): of rows that the caller owns, or in the guard."""

@@ -13,25 +13,22 @@ import numpy as np
 from attrs import define, field, frozen, setters
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
-from privledger.facts.columns import Copier, Describer, Reader, TableFacts
-from privledger.facts.values import Json, array_in, array_out, refuse, text
-from privledger.questions.blocks import target_of
+from privledger.errors import InvalidValue, SchemaError
+from privledger.facts.columns import TableFacts
+from privledger.facts.values import refuse
+from privledger.questions.blocks import runs, target_of
 from privledger.questions.cells import (
     CategoryCells,
     CoinCells,
     IntervalCells,
     by_predicate,
     check_edges,
-    edges_in,
     to_edges,
 )
-from privledger.questions.grown import GrownCells
+from privledger.questions.grown import GrownCells, TreeCells
 from privledger.questions.links import MOST, curvatures, length, residuals, steps_of
-from privledger.questions.row_encoding import RowEncoding
-from privledger.questions.stretches import runs
-from privledger.questions.tree_cells import TreeCells
-from privledger.rounding import count, finite_array, moderate, number
+from privledger.questions.row_encoding import MOST_COLUMNS, STEP, RowEncoding
+from privledger.rounding import finite_array, moderate, number
 from privledger.tables.chunk import Rows
 
 LOSSES = ("squared", "logistic", "softmax")
@@ -122,21 +119,6 @@ class Score:
         for cells, _ in self.updates(self._checked):  # of a copy: it belongs to one table
             cells.check(facts)
             self._checked += 1
-
-    def own(self, to: Copier) -> Score:
-        """The guard's copy, without its updates: those are followed one by one."""
-        return Score(self.loss, self.start, self.center, self.scale)
-
-    def to_wire(self, to: Describer) -> Json:
-        """Its fields as plain values; updates are told as they come."""
-        return {"loss": self.loss, "start": array_out(self.start), "center": float(self.center),
-                "scale": float(self.scale)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Score:
-        """The inverse of `to_wire`."""
-        return cls(text(wire, "loss"), array_in(wire.get("start")),
-                   number("center", wire.get("center")), number("scale", wire.get("scale")))
 
     def gradient(self, clip: float, *, filtered: bool = False,
                  coordinate: int | None = None) -> Gradient:
@@ -286,24 +268,6 @@ class Gradient:
         """As `Block.check`: the score fits."""
         self.score.check(facts)
 
-    def own(self, to: Copier) -> Gradient:
-        return Gradient(to.shared(self.score, Score), self.clip, self.width, self.filtered,
-                        self.coordinate)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"score": to.object(self.score), "clip": float(self.clip),
-                "filtered": self.filtered, "coordinate": self.coordinate}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Gradient:
-        filtered, coordinate = wire.get("filtered"), wire.get("coordinate")
-        if not isinstance(filtered, bool):
-            raise UnsupportedNode("a gradient says whether it is filtered. Nothing was read")
-        score: Score = reader.object(wire.get("score"), Score)
-        return score.gradient(
-            number("clip", wire.get("clip")), filtered=filtered,
-            coordinate=None if coordinate is None else count("coordinate", coordinate, least=0))
-
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """Before clipping, shape (n,) or (n, width); zero for records that are left out."""
         found = np.empty((self.score.width, rows.n))
@@ -316,6 +280,63 @@ class Gradient:
     def inside(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Which records take part, shape (n,); None for all."""
         return _within(self.score, rows, self.clip) if self.filtered else None
+
+
+@frozen(eq=False)
+class LinearGradient:
+    """The negative gradient of a loss by the weights of a linear score: residual x encoded row.
+
+    One vector per record for all classes, clipped as one; class by class, in each the columns of
+    the encoding.
+
+    Attributes:
+        encoding: of the row.
+        clip: largest L2 norm of one record's vector (L1 under Laplace noise); a longer one is
+            shortened as a whole.
+        score: whose residual, target minus mean; None for the encoded row itself.
+    """
+
+    encoding: RowEncoding
+    clip: float
+    score: Score | None = None
+    signed: bool = field(default=True, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        moderate("clip", self.clip)
+        if self.width > MOST_COLUMNS:
+            raise InvalidValue("encoding", self.width, f"at most {MOST_COLUMNS} numbers a record")
+
+    @property
+    def width(self) -> int:
+        """Numbers per record: columns times classes."""
+        return self.encoding.count * (1 if self.score is None else self.score.width)
+
+    @property
+    def reads_target(self) -> bool:
+        """Whether there is a residual."""
+        return self.score is not None
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: encoding and score fit the table."""
+        self.encoding.check(facts)
+        if self.score is not None:
+            self.score.check(facts)
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        """Every record's vector, shape (n, width), or (n,) for one number."""
+        held = self.encoding.of(rows)
+        if self.score is None:
+            found: NDArray[np.float64] = np.multiply(held.T, STEP, dtype=np.float64)
+        else:
+            residuals = residuals_of(self.score, rows)
+            residuals *= STEP
+            found = np.empty((self.width, rows.n))
+            for code, residual in enumerate(residuals):
+                for place, column in enumerate(held.T, code * self.encoding.count):
+                    np.multiply(column, residual, out=found[place])
+        each: NDArray[np.float64] = found[0] if self.width == 1 else found.T
+        return each
 
 
 def _within(score: Score, rows: Rows, bound: float) -> NDArray[np.bool_]:
@@ -348,19 +369,6 @@ class Hessian:
     def check(self, facts: TableFacts) -> None:
         """As `Block.check`: the score fits."""
         self.score.check(facts)
-
-    def own(self, to: Copier) -> Hessian:
-        return Hessian(to.shared(self.score, Score), self.within)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"score": to.object(self.score),
-                "within": None if self.within is None else float(self.within)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> Hessian:
-        score: Score = reader.object(wire.get("score"), Score)
-        return score.hessian(
-            None if wire.get("within") is None else number("within", wire["within"]))
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         """Scaled second derivatives, shape (n,); None where every record counts one."""
@@ -408,16 +416,6 @@ class ResidualCells:
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: the score fits."""
         self.score.check(facts)
-
-    def own(self, to: Copier) -> ResidualCells:
-        return ResidualCells(to.shared(self.score, Score), self.edges)
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"score": to.object(self.score), "edges": list(self.edges)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> ResidualCells:
-        return cls(reader.object(wire.get("score"), Score), edges_in(wire))
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """As `Cells.index`, under the score as it stands now."""

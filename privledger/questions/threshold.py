@@ -15,8 +15,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
-from privledger.facts.columns import Copier, Describer, Reader, TableFacts
-from privledger.facts.values import Json, text, whole
+from privledger.facts.columns import TableFacts
 from privledger.mechanisms import SparseVector
 from privledger.questions.blocks import Block
 from privledger.questions.cells import follows_records
@@ -64,21 +63,8 @@ class ThresholdRun:
                                   "read")
         return AboveThreshold(self, query.data, query.blocks[0], threshold, query.what)
 
-    def own(self, to: Copier) -> ThresholdRun:
-        """The guard's copy: one for every run."""
-        return ThresholdRun(self.depth)
-
     def check(self, facts: TableFacts) -> None:
         """Nothing of a table goes into it."""
-
-    def to_wire(self, to: Describer) -> Json:
-        """Its fields as plain values."""
-        return {"depth": int(self.depth)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> ThresholdRun:
-        """The inverse of `to_wire`."""
-        return cls(whole(wire, "depth"))
 
 
 @frozen
@@ -175,10 +161,6 @@ class AboveThreshold:
         drawn = int(noise.source.laplace(state.noise, 1)[0])
         return np.array(int(int(merged[0][0, 0]) + drawn >= state.level), dtype=np.int64)
 
-    def own(self, to: Copier) -> AboveThreshold:
-        return AboveThreshold(to.shared(self.run, ThresholdRun), to.derivation(self.data),
-                              to.block(self.block), self.threshold, self.what)
-
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: as the query, and below the run's handle only what follows from
         the records: a sample there would be asked at the price of everybody."""
@@ -192,16 +174,6 @@ class AboveThreshold:
                 step.context.kind == "part" and follows_records(step.cells) for step in below):
             raise UnsupportedNode("a run of sparse vector asks its own handle, which is behind no "
                                   "filter, and parts of it that records decide; nothing was read")
-
-    def to_wire(self, to: Describer) -> Json:
-        return {"run": to.object(self.run), "block": to.block(self.block),
-                "threshold": float(self.threshold), "what": str(self.what)}
-
-    @classmethod
-    def from_wire(cls, wire: Json, reader: Reader) -> AboveThreshold:
-        return cls(reader.object(wire.get("run"), ThresholdRun), reader.handle(wire.get("data")),
-                   reader.block(wire.get("block")), number("threshold", wire.get("threshold")),
-                   text(wire, "what", 200))
 
     def __repr__(self) -> str:
         return f"AboveThreshold({self.what!r})"

@@ -14,7 +14,7 @@ from privledger.graph import Node
 from privledger.ledger import State, Store
 from privledger.ledger.roster import Roster, everybody
 from privledger.ledger.store import Row
-from privledger.ledger.view import View, view_of
+from privledger.ledger.view import FIGURES, View, view_of
 from privledger.ledger.view_charges import UNNAMED, ChargeFigures, plan_or_none, total_of
 from privledger.numerals import many
 from privledger.reports.outline import Outline, outline
@@ -127,12 +127,8 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[C
 def _facts(view: View) -> dict[str, Any]:
     grants = [one for one in view.charges if one.kind == "grant"]
     statuses = Counter(one.status for one in grants)
-    epsilon, delta = view.promised
     return {
-        "ledger": view.uuid, "mode": view.mode, "relation": view.promise,
-        "budget epsilon": epsilon, "budget delta": delta, "filter": view.filter,
-        "spent epsilon": view.spent, "spent delta": view.spent_delta, "left": view.left,
-        "entries": view.entries, "grants": len(grants),
+        **{row.label: row.of(view) for row in FIGURES if row.label}, "grants": len(grants),
         **{f"grants {status}": many for status, many in sorted(statuses.items())},
         "scopes": len(view.charges) - len(grants), "refused": view.refused,
         "window": view.windows[-1] if view.windows else None,

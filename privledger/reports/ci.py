@@ -13,7 +13,7 @@ from urllib.parse import quote
 from attrs import frozen
 
 from privledger.findings import Finding
-from privledger.reports.safe_text import clean
+from privledger.ledger.view_figures import clean
 
 FORMATS = ("sarif", "junit", "github")
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

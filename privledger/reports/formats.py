@@ -16,17 +16,16 @@ import attrs
 from privledger.accounting import promise
 from privledger.errors import InvalidPlan, UnsupportedNode
 from privledger.graph import every_dp_event, from_json, label, to_dp_event
-from privledger.graph.as_dp_events import Saying
+from privledger.graph.dp_events import Saying
 from privledger.ledger import Entry, State
 from privledger.ledger.codec import encode
 from privledger.ledger.events import Released
 from privledger.ledger.origins import asserted_kinds
 from privledger.ledger.view import VOUCHED, View, readable, view_of
 from privledger.ledger.view_charges import ChargeFigures, federated_of
-from privledger.ledger.view_figures import Amount
+from privledger.ledger.view_figures import Amount, clean, plain
 from privledger.numerals import many
 from privledger.reports.risk import ledger_risk
-from privledger.reports.safe_text import clean, plain
 from privledger.rounding import from_units, upward
 
 # A ledger as CSV (RFC 4180): a row for each grant and scope, and one for each release.

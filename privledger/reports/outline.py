@@ -25,6 +25,7 @@ from privledger.graph import (
     label,
 )
 from privledger.ledger.view import ReleaseLine
+from privledger.ledger.view_figures import clean
 from privledger.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -37,7 +38,6 @@ from privledger.mechanisms import (
     TopK,
 )
 from privledger.numerals import many, upward
-from privledger.reports.safe_text import clean
 from privledger.rounding import exact
 
 MOST_NODES = 500

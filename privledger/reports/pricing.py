@@ -96,18 +96,9 @@ def rule_for(node: Node, budget: Budget, relation: str, filter: str) -> FilterRu
     return fixed_filter(filter, budget)
 
 
-def price_plan(
-    node: Node,
-    delta: float,
-    *,
-    budget: Budget,
-    relation: str = "add_remove",
-    filter: str = "auto",
-    state: State | None = None,
-    data: str = "",
-    labels: Mapping[str, str] | None = None,
-    everywhere: bool = False,
-) -> PriceFigures:
+def price_plan(node: Node, delta: float, *, budget: Budget, relation: str = "add_remove",
+               filter: str = "auto", state: State | None = None, data: str = "",
+               labels: Mapping[str, str] | None = None, everywhere: bool = False) -> PriceFigures:
     """Price `node` against a fresh ledger with `budget`, or against the `state` of one.
 
     Args:
@@ -318,16 +309,6 @@ class ByHand:
                 f"formula: {self.formula}", f"with its numbers: {self.numbers}",
                 f"so epsilon <= {self.epsilon.text()} at delta {self.delta.text()}",
                 "the same in Python:", *(f"  {line}" for line in self.script.splitlines()))
-
-    def as_dict(self) -> dict[str, object]:
-        """JSON values."""
-        return {
-            "theorem": self.theorem, "unit": self.unit, "total": self.total, "rest": self.rest,
-            "others": self.others, "formula": self.formula, "numbers": self.numbers,
-            "epsilon": self.epsilon.value, "delta": self.delta.value, "script": self.script,
-            "terms": [{"name": term.name, "what": term.what, "value": term.value}
-                      for term in self.terms],
-        }
 
 
 def by_hand(view: View) -> ByHand:

@@ -19,11 +19,11 @@ from privledger.graph import Node, cost_of, trusts
 from privledger.ledger import Budget
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
+from privledger.ledger.view_figures import clean
 from privledger.ledger.view_people import PersonSpend
 from privledger.ledger.view_records import SpendLine
 from privledger.numerals import in_100, many
 from privledger.reports.outline import leaves
-from privledger.reports.safe_text import clean
 from privledger.rounding import exact, probability, up, upward
 
 WRONG = (0.01, 0.001)
@@ -105,8 +105,12 @@ class Risk:
         if self.why:
             return (self.why,)
         words = [_first(self.odds[0], self.relation, self.about),
-                 *(_caught(self.odds[0])), *(_several(one, self.about) for one in self.odds[1:]),
-                 *_so_far(self.so_far),
+                 *(f"Accusing {_of(wrong)} wrongly, they catch at most {in_100(caught)} in 100."
+                   for wrong, caught in self.odds[0].caught),
+                 *(_several(one, self.about) for one in self.odds[1:]),
+                 *([] if self.so_far is None else [
+                     "That is when all of the budget is spent. What is spent so far, had it been "
+                     f"fixed beforehand: {in_100(self.so_far.right)} of 100 times."]),
                  *(line for one in self.priors for line in _rare(one)), LIMITS]
         if self.vouched:
             rest = "rests" if self.vouched == 1 else "rest"
@@ -140,17 +144,6 @@ def _first(one: Odds, relation: str, about: str) -> str:
     guess = _GUESS[relation].format(one=who)
     return (f"Someone who knows everything else and sees every release, guessing {guess}: right "
             f"at most {in_100(one.right)} of 100 times (coin: 50).")
-
-
-def _so_far(one: Odds | None) -> list[str]:
-    return [] if one is None else [
-        f"That is when all of the budget is spent. What is spent so far, had it been fixed "
-        f"beforehand: {in_100(one.right)} of 100 times."]
-
-
-def _caught(one: Odds) -> list[str]:
-    return [f"Accusing {_of(wrong)} wrongly, they catch at most {in_100(caught)} in 100."
-            for wrong, caught in one.caught]
 
 
 def _of(wrong: float) -> str:

@@ -17,15 +17,14 @@ from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Corrected, Crashed, Granted, Holder, Released, Settled
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.line import is_over
-from privledger.ledger.view import Comparison, ReleaseLine, View, view_of
+from privledger.ledger.view import Comparison, ReleaseLine, View, figures_of, view_of
 from privledger.ledger.view_charges import (
     ChargeFigures,
-    Part,
     TableSpend,
     federated_of,
     plan_or_none,
 )
-from privledger.ledger.view_figures import Figure
+from privledger.ledger.view_figures import Figure, plain
 from privledger.ledger.view_people import each_taken, people_known
 from privledger.ledger.view_records import (
     ROUND,
@@ -38,7 +37,6 @@ from privledger.ledger.view_records import (
 )
 from privledger.reports.outline import Outline, outline
 from privledger.reports.risk import Risk, ledger_risk
-from privledger.reports.safe_text import plain
 from privledger.reports.survey import OVER, LedgerVerdict, verdict_of
 from privledger.rounding import add_up
 
@@ -247,17 +245,10 @@ def ledger_report(store: Store, state: State,
     moment = now()
     grants = tuple(_grant_report(view, one, moment) for one in view.charges)
     return LedgerReport(
-        location=store.location, uuid=view.uuid, mode=view.mode,
-        relation=view.relation,
-        epsilon=view.budget.epsilon, delta=view.budget.delta, spent=view.spent.value,
-        left=view.left.value, spent_delta=view.spent_delta.value, filter=view.filter,
-        theorem=view.theorem, noise=view.noise, entries=len(entries), head=view.head,
-        refusals=view.refused, grants=grants, private=not view.simulated, view=view,
+        **figures_of(view), location=store.location, grants=grants, view=view,
         refused=tuple(asdict(one) for one in view.refusals), findings=tuple(findings),
         dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
-        receipt=receipt_of(state).as_dict(), tables=view.tables, windows=view.windows,
-        policy=view.policy, about=view.about,
-        alone=view.alone.epsilon.value if view.federated else None,
+        receipt=receipt_of(state).as_dict(),
         waiting=tuple(
             InLine(one.grant, one.data, one.labels, one.until, *one.process[:2],
                    None if view.rule is None else view.rule.epsilon_of(one.units))
@@ -442,11 +433,8 @@ def highest_people(store: Store, state: State, most: int) -> list[PersonRank]:
 def ranking(view: View, aspect: str) -> list[Rank]:
     """The parts by one of `ASPECTS`, highest first: a plan of several mechanisms stands under all
     their names together, and a scope under the table and the learners that drew on it."""
-    return [_rank(part) for part in view.by("table" if aspect == "data" else aspect).values()]
-
-
-def _rank(part: Part) -> Rank:
-    return Rank(part.name, part.amount.epsilon, part.amount.share, part.grants, part.asserted)
+    return [Rank(part.name, part.amount.epsilon, part.amount.share, part.grants, part.asserted)
+            for part in view.by("table" if aspect == "data" else aspect).values()]
 
 
 def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:

@@ -30,13 +30,13 @@ from privledger.ledger.view_charges import (
     ChargeFigures,
     TableSpend,
     charges_of,
+    fullness,
     kinds_of,
     plan_or_none,
     table_spends,
     total_of,
 )
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
-from privledger.ledger.view_timeline import fullness
 from privledger.numerals import many
 from privledger.reports.receipt import Past
 
@@ -231,21 +231,59 @@ class Unverified:
 
 
 @frozen
+class Facts:
+    """What the gate looks at: of a ledger, or of a plan before data exist.
+
+    Attributes:
+        epsilon, delta: spent, reserved or asked for, by the ledger's own filter.
+        relation: what they are stated for.
+        learners: names that grants were given to.
+        mechanisms: node types that spend.
+        asserted: descriptions of asserted nodes and queries: unverified claims.
+        simulated: seeded noise.
+        refusal: why the run's own ledger would refuse the plan; empty if it would not.
+        isolation: how learners were kept from the rows.
+        windows: periods that were opened.
+        budget_delta: the delta that is promised.
+        data: what single tables lose, and how many rows they declare.
+        unit: whom the promise is about.
+        trusts: what plans of federations ask to believe.
+        alone: the dearest of these plans, in epsilon, if every other party gives its noise away.
+        outside: libraries, with their versions, whose runs were charged.
+        asked: epsilon of a plan by itself; None of a ledger. before: what was spent without it.
+    """
+
+    epsilon: float
+    delta: float
+    relation: str
+    learners: tuple[str, ...]
+    mechanisms: tuple[str, ...]
+    asserted: tuple[str, ...] = ()
+    simulated: bool = False
+    refusal: str = ""
+    isolation: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
+    budget_delta: float = 0.0
+    data: tuple[TableSpend, ...] = ()
+    unit: str = "row"
+    trusts: tuple[Trust, ...] = ()
+    alone: float = 0.0
+    outside: tuple[tuple[str, str], ...] = ()
+    asked: float | None = None
+    before: float = 0.0
+
+
+@frozen
 class Survey:
     """A ledger in a few numbers, and every fault of it.
 
     Attributes:
         past: what can be compared with a receipt.
+        facts: what a policy is compared with; learners and levels of isolation in the order they
+            first came. epsilon: the budget's.
         live: whether anything was granted and not handed back.
-        learners, isolation: of grants, in the order they first came. outside: libraries and
-            versions of runs elsewhere.
-        mechanisms: node types that plans reserved or releases named.
-        asserted: asserted nodes and queries, for the policy's `allow_asserted`.
-        spent, spent_delta, relation, delta: as the ledger's filter adds up. epsilon: the budget's.
         answers: how many releases there are. vouched: all unverified claims, external runs too.
-        noise: where it came from. private: none of it was simulated.
-        receipt: the head; None if there is a finding.
-        trusts, alone: what plans of federations ask to believe, and the dearest of them alone.
+        noise: where it came from. receipt: the head; None if there is a finding.
         unverified: what it rests on, alike grants together.
         full: share of the budget, and of each cap, that is gone, in units.
 
@@ -254,29 +292,15 @@ class Survey:
 
     findings: tuple[Finding, ...]
     past: Past
+    facts: Facts = Facts(0.0, 0.0, "", (), ())
     live: bool = False
-    relation: str = ""
-    spent: float = 0.0
-    spent_delta: float = 0.0
     epsilon: float = 0.0
-    delta: float = 0.0
     answers: int = 0
     vouched: Vouched = field(factory=Vouched)
-    learners: tuple[str, ...] = ()
-    isolation: tuple[str, ...] = ()
-    outside: tuple[tuple[str, str], ...] = ()
-    mechanisms: tuple[str, ...] = ()
-    asserted: tuple[str, ...] = ()
     noise: tuple[str, ...] = ()
-    private: bool = False
-    tables: tuple[TableSpend, ...] = ()
-    windows: tuple[str, ...] = ()
     policy: Policy | None = None
-    receipt: dict[str, Any] | None = field(default=None)
-    unit: str = "row"
+    receipt: dict[str, Any] | None = None
     full: tuple[tuple[str, Figure], ...] = ()
-    trusts: tuple[Trust, ...] = ()
-    alone: float = 0.0
     unverified: tuple[Unverified, ...] = ()
 
     @property
@@ -290,12 +314,11 @@ class Survey:
         Args:
             findings: of the audit, and of the comparison.
         """
-        return LedgerVerdict(tuple(findings), Figure(self.spent),
-                       Figure(self.epsilon, direction=CHOSEN),
-                       Figure(self.delta, "delta", CHOSEN),
-                       bool(self.relation) and not self.private, self.answers,
-                       self.vouched, compared,
-                       trusting=any(one.noise == "shared" for one in self.trusts))
+        facts = self.facts
+        return LedgerVerdict(
+            tuple(findings), Figure(facts.epsilon), Figure(self.epsilon, direction=CHOSEN),
+            Figure(facts.budget_delta, "delta", CHOSEN), facts.simulated, self.answers,
+            self.vouched, compared, trusting=any(one.noise == "shared" for one in facts.trusts))
 
 
 def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
@@ -314,25 +337,22 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
                                   for text in claims_of(name, kinds, ""))]
     claims = [*asserted, *(text for name, library in seen.external.items()
                            for text in claims_of(name, (), library))]
-    return Survey(
-        tuple(findings), seen.past, live=any(not one.handed_back for one in charges),
-        relation=state.relation, spent=total.epsilon.value, spent_delta=total.delta.value,
-        epsilon=state.budget.epsilon, delta=state.budget.delta, answers=seen.answers,
-        vouched=Vouched(
-            seen.on_word, len(seen.vouched.keys() | seen.external.keys() | seen.with_word),
-            tuple(dict.fromkeys(claims))),
-        learners=tuple(seen.learners), isolation=tuple(seen.isolation),
-        outside=tuple(seen.outside),
-        mechanisms=tuple(dict.fromkeys([*plans, *seen.released])),
-        asserted=tuple(dict.fromkeys(asserted)), noise=tuple(seen.noise),
-        private=state.mode == "private" and not any(NOT_PRIVATE in text for text in seen.noise),
-        tables=table_spends(charges, state.rule, seen.rows),
-        windows=state.opened, policy=state.policy,
-        receipt=None if findings else receipt_of(state).as_dict(), unit=state.unit,
-        full=fullness(state),
+    facts = Facts(
+        total.epsilon.value, total.delta.value, state.relation, tuple(seen.learners),
+        tuple(dict.fromkeys([*plans, *seen.released])), tuple(dict.fromkeys(asserted)),
+        state.mode != "private" or any(NOT_PRIVATE in text for text in seen.noise),
+        isolation=tuple(seen.isolation), windows=state.opened, budget_delta=state.budget.delta,
+        data=table_spends(charges, state.rule, seen.rows), unit=state.unit,
         trusts=tuple(dict.fromkeys(one for plan in seen.federated for one in trusts(plan))),
         alone=alone_epsilon(seen.federated, state.relation, state.budget.delta),
-        unverified=seen.unverified())
+        outside=tuple(seen.outside))
+    grants = seen.vouched.keys() | seen.external.keys() | seen.with_word
+    return Survey(
+        tuple(findings), seen.past, facts, any(not one.handed_back for one in charges),
+        state.budget.epsilon, seen.answers,
+        Vouched(seen.on_word, len(grants), tuple(dict.fromkeys(claims))), tuple(seen.noise),
+        state.policy, None if findings else receipt_of(state).as_dict(), fullness(state),
+        seen.unverified())
 
 
 @frozen

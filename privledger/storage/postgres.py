@@ -157,10 +157,6 @@ class PostgresStore:
         return LedgerCorrupt(f"{self.location}: the history does not end where the ledger says "
                              "it does")
 
-    def _unfolded(self) -> LedgerError:
-        return LedgerCorrupt(f"{self.location}: the totals are not those of the history; the owner "
-                             f"of the tables calls privledger.repair('{self._address.ledger}')")
-
     def _check_place(self, connection: Connection) -> None:
         """Raise if what is there is not what the migrations make.
 
@@ -383,7 +379,9 @@ class _PostgresTransaction:
                 position, head):
             raise store._cut()
         if folded != position:
-            raise store._unfolded()
+            raise LedgerCorrupt(f"{store.location}: the totals are not those of the history; the "
+                                "owner of the tables calls "
+                                f"privledger.repair('{store._address.ledger}')")
         return ledger, position, head
 
     def read(self, after: int) -> list[Entry]:

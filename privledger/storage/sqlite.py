@@ -37,6 +37,7 @@ from privledger.storage.sqlite_open import (
     check_header,
     check_log,
     connect,
+    every_row,
     key_of,
     last_checkpoint,
     look,
@@ -246,11 +247,8 @@ class SQLiteStore(Forking, Believing):
 
     def read(self, after: int = -1) -> list[Entry]:
         """Entries behind `after`, in order, as of one moment; see `Store.read`."""
-        found: list[Row] = []
         with self._reading("entries") as connection:
-            while rows := next_rows(connection, after, self.location):
-                found += rows
-                after = rows[-1][0]
+            found = every_row(connection, after, self.location)
         return entries_of(found, self.location)
 
     def rows(self, after: int = -1) -> Iterator[Row]:
@@ -418,11 +416,7 @@ class _SQLiteTransaction:
         return self._store.read(after)
 
     def rows(self, after: int) -> list[Row]:
-        found: list[Row] = []
-        while rows := next_rows(self._connection, after, self._store.location):
-            found += rows
-            after = rows[-1][0]
-        return found
+        return every_row(self._connection, after, self._store.location)
 
     def digest(self, position: int) -> str | None:
         row = self._connection.execute("SELECT hash FROM entries NOT INDEXED WHERE position = ?",

@@ -233,6 +233,15 @@ def next_rows(connection: sqlite3.Connection, after: int, location: str) -> list
     return found
 
 
+def every_row(connection: sqlite3.Connection, after: int, location: str) -> list[Row]:
+    """All rows behind `after`."""
+    found: list[Row] = []
+    while rows := next_rows(connection, after, location):
+        found += rows
+        after = rows[-1][0]
+    return found
+
+
 def _one(connection: sqlite3.Connection, after: int) -> list[Row]:
     with at_most(connection, MOST_BODY):
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import evolve
 
 from privledger.errors import PrivledgerError
-from privledger.graph import IndividualFilter, Node, OneOf, to_json
+from privledger.graph import IndividualFilter, Node, OneOf, children, to_json
 from privledger.plugins import Priced
 from privledger.testing.examples import (
     Example,
@@ -92,9 +92,7 @@ def _open_ended(node: Node) -> bool:
     """Whether the plan leaves the number of releases open until answers are there."""
     if isinstance(node, OneOf | IndividualFilter):
         return True
-    inside = [*getattr(node, "nodes", ())]
-    single = getattr(node, "node", None)
-    return any(_open_ended(part) for part in [*inside, *([] if single is None else [single])])
+    return any(map(_open_ended, children(node)))
 
 
 def check_structure_is_public(learner: Priced, example: Example | None = None) -> None:

@@ -21,6 +21,7 @@ from privledger.accounting import (
     pure_rdp,
 )
 from privledger.accounting.records import (
+    NEGLIGIBLE,
     check_shares,
     gaussian_per_record,
     laplace_per_record,
@@ -28,7 +29,6 @@ from privledger.accounting.records import (
     poisson_laplace_per_record,
     rising_per_record,
 )
-from privledger.accounting.share_table import NEGLIGIBLE
 from privledger.accounting.subsample import sampled_gaussian_bounds
 from privledger.errors import InvalidCurve, InvalidValue
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import privledger as pl
-from privledger.accounting.truncation import full_probability, truncated_gaussian_rdp
+from privledger.accounting.allocation import full_probability, truncated_gaussian_rdp
 from tests.accounting import contour
 
 Cut = pl.nodes.TruncatedPoissonSample
@@ -82,7 +82,7 @@ def test_an_exchange_is_never_below_the_exact_law(rate, most, out_of, noise, cou
 
 @pytest.mark.parametrize(("full", "count"), [(0.0, 100), (1e-3, 100), (1.0, 20)])
 def test_the_ends_of_an_exchange_are_those_of_samples(full, count, monkeypatch):
-    monkeypatch.setattr("privledger.graph.fold_sampling.full_probability", lambda *_: full)
+    monkeypatch.setattr("privledger.graph.fold_rules.full_probability", lambda *_: full)
     def of(sample):
         return pl.epsilon(pl.Repeat(pl.nodes.AsReplaceOne(sample), count), 1e-6, "replace_one")
     # Another node each time: prices of equal ones are remembered.
@@ -97,7 +97,7 @@ def test_the_ends_of_an_exchange_are_those_of_samples(full, count, monkeypatch):
                                                               (0.1, 1e-3, 2.0, 20)])
 def test_the_coin_pair_is_priced_closely(rate, full, noise, count, monkeypatch):
     """Against the contour integral of the same mixture, in both directions."""
-    monkeypatch.setattr("privledger.graph.fold_sampling.full_probability", lambda *_: full)
+    monkeypatch.setattr("privledger.graph.fold_rules.full_probability", lambda *_: full)
     parts = [contour.normals({0.0: 1 - rate, shift / noise: rate}, {0.0: 1.0})
              for shift in (1, 2)]
     logs = math.log1p(-full), math.log(full)

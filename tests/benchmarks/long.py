@@ -17,9 +17,9 @@ from throughput import _noise, fill
 
 import privledger as pl
 from privledger.graph import cost_of
-from privledger.ledger.entries import released_node
 from privledger.ledger.events import Event, Granted, Released, Settled
 from privledger.ledger.holder import this_process
+from privledger.ledger.log import released_node
 
 FITS = 333_333
 RUNS = 3

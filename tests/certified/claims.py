@@ -35,9 +35,8 @@ from privledger.mechanisms import (
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import Block, ClassIs, ColumnValue, Ones, TargetShares
-from privledger.questions.cells import CategoryCells, Cells, IntervalCells
+from privledger.questions.cells import CategoryCells, Cells, CrossCells, IntervalCells
 from privledger.questions.choice import Choice, LabelChoice
-from privledger.questions.cross_cells import CrossCells
 from privledger.questions.derivation import Derivation
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells

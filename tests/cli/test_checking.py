@@ -179,10 +179,10 @@ def test_an_edited_ledger_is_3(call, ledger_file, policy, statement):
 def test_an_unexpected_exception_is_4(call, ledger_file, policy, monkeypatch):
     from privledger.cli import ledger_gate
 
-    def broken(report):
+    def broken(facts, policy):
         raise RuntimeError("the value is 4711")
 
-    monkeypatch.setattr(ledger_gate, "ledger_facts", broken)
+    monkeypatch.setattr(ledger_gate, "compare", broken)
     page = call("check", ledger_file, "--policy", policy)
     assert page.exit_code == 4
     assert "RuntimeError" in page.stderr

@@ -14,7 +14,7 @@ import privledger as pl
 from privledger.cli.app import main
 from privledger.graph import cost_of
 from privledger.ledger.events import Granted
-from privledger.ledger.view_timeline import forecast, fullness
+from privledger.ledger.view_charges import forecast, fullness
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
 COUNT = pl.Gaussian(20.0)

@@ -8,7 +8,7 @@ import pytest
 
 import privledger as pl
 from privledger.cli.export import entry_line
-from privledger.cli.opening import reading_store
+from privledger.cli.output import reading_store
 from tests.cli.conftest import Tiny
 from tests.faults.test_hostile_text import ERRORS, SECRET
 

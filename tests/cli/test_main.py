@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+import privledger as pl
 from privledger.cli import main
 from privledger.cli.app import COMMANDS
 from privledger.reports import clean, plain
@@ -98,6 +100,38 @@ def test_help_and_completion_load_no_command(tmp_path):
                               timeout=60)
         assert "LOADED []" in done.stderr, done.stderr
         assert "show" in done.stdout
+
+
+def completed(*words):
+    """What a shell would offer for the last of the words."""
+    with CliRunner().isolation(env={
+            "_PRIVLEDGER_COMPLETE": "bash_complete", "COMP_CWORD": str(len(words)),
+            "COMP_WORDS": " ".join(["privledger", *map(str, words)])}) as (out, *_):
+        main(prog_name="privledger", standalone_mode=False)
+        return [line.partition(",")[2] for line in out.getvalue().decode().splitlines() if line]
+
+
+def test_learners_grants_and_tables_are_completed(make_ledger, tmp_path):
+    place = make_ledger(tmp_path / "book.ledger")
+    with pl.Ledger.open(place, read_only=True) as ledger:
+        (grant,) = ledger.state.grants
+    assert "sgbdt-classifier" in completed("check", "--learner", "sgbdt")
+    assert "sgbdt-regressor" in completed("audit", "sgbdt")
+    for words in (("explain", place, "g"), ("log", place, "--grant", "g"),
+                  ("correct", place, "g"), ("whatif", place, "--again", "g")):
+        assert completed(*words) == [grant]
+    assert completed("record", place, "--data", "p") == ["people"]
+    assert completed("whatif", place, "--table", "p") == ["people"]
+    assert completed("explain", place, "zzz") == []
+    assert completed("explain", tmp_path / "none.ledger", "g") == []
+
+
+def test_what_moves_a_cursor_is_not_completed(tmp_path):
+    with pl.Ledger.create(tmp_path / "l", budget=pl.Budget(1.0, 1e-6)) as ledger:
+        for name in ("plain", "p\x1b[2J"):
+            ledger.protect({"x": [0.5]}, pl.Schema("t", (
+                pl.Column("x", "numeric", "feature", 0, 1),)), name=name)
+    assert completed("record", tmp_path / "l", "--data", "p") == ["plain"]
 
 
 def test_every_command_has_a_line_of_help(call):

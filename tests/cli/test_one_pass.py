@@ -13,7 +13,7 @@ from privledger.ledger import History, audit, folded
 from privledger.ledger.codec import decode
 from privledger.ledger.history import fold_rows
 from privledger.ledger.view import comparison
-from privledger.ledger.view_timeline import fullness
+from privledger.ledger.view_charges import fullness
 from privledger.reports import ledger_report, receipt_is_in_history, survey
 from privledger.storage import MemoryStore, store_at
 from tests.bodies import body_of
@@ -81,24 +81,26 @@ def slow(store):
                   for grant in report.grants}
     return report, {
         "unverified": {one for one in unverified if one[0]},
-        "spent": report.spent, "spent_delta": report.spent_delta, "delta": report.delta,
+        "epsilon": report.spent, "delta": report.spent_delta, "budget_delta": report.delta,
+        "refusal": "", "asked": None, "before": 0.0,
         "relation": report.relation, "learners": {grant.learner for grant in granted},
         "mechanisms": {name for grant in report.grants for name in grant.mechanisms},
         "asserted": set(asserted), "isolation": {grant.isolation for grant in granted},
-        "private": report.private, "windows": report.windows, "policy": report.policy,
+        "simulated": not report.private, "windows": report.windows, "policy": report.policy,
         "trusts": tuple(said for one in report.view.federated for said in one.trusts),
         "alone": 0.0, "outside": (),
-        "noise": set(report.noise), "tables": set(report.tables), "receipt": report.receipt,
+        "noise": set(report.noise), "data": set(report.tables), "receipt": report.receipt,
         "unit": store.read()[0].event.unit, "full": fullness(folded(entries))}
 
 
 def quick(store):
-    found = attrs.asdict(survey(store), recurse=False)
+    seen = survey(store)
+    found = attrs.asdict(seen, recurse=False) | attrs.asdict(seen.facts, recurse=False)
     found["unverified"] = [(one.claim, one.name, one.learner, one.table, one.isolation)
                            for one in found["unverified"]]
-    sets = ("learners", "mechanisms", "asserted", "isolation", "noise", "tables", "unverified")
+    sets = ("learners", "mechanisms", "asserted", "isolation", "noise", "data", "unverified")
     return {name: set(value) if name in sets else value for name, value in found.items()
-            if name not in ("findings", "past", "live", "epsilon", "answers", "vouched")}
+            if name not in ("findings", "past", "live", "facts", "answers", "vouched")}
 
 
 @pytest.mark.parametrize("corrected", [None, "settled", "open", "vouched", "void"])
@@ -131,7 +133,7 @@ def test_one_pass_says_what_the_report_says(tmp_path, corrected):
 
 def test_a_simulation_is_not_private_in_one_pass():
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), mode="simulation")
-    assert not survey(ledger._history.store).private
+    assert survey(ledger._history.store).facts.simulated
     assert not survey(ledger._history.store).live
 
 
@@ -141,7 +143,7 @@ def test_what_was_only_handed_back_is_nothing_to_check():
     with pytest.raises(ZeroDivisionError):
         hand_back(ledger, data)
     assert not survey(ledger._history.store).live
-    assert survey(ledger._history.store).tables == ()
+    assert survey(ledger._history.store).facts.data == ()
     ledger.request(pl.Gaussian(9.0), data).close()
     assert survey(ledger._history.store).live
 

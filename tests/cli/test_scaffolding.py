@@ -15,7 +15,7 @@ import pytest
 
 import privledger as pl
 from privledger.cli.make import names_of, written
-from privledger.models.keeping import ModelFacts, kept, revived
+from privledger.models.file import ModelFacts, kept, revived
 from privledger.plugins import checked
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ import time
 import pytest
 from attrs import define
 
-from privledger.engines.local_cluster import settings
+from privledger.engines.engine_choice import settings
 from tests.engines.certificates import certificates
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

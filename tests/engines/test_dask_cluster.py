@@ -16,9 +16,9 @@ from privledger_learners import JointTreeClassifier, SGBDTClassifier
 import privledger as pl
 from privledger.engines import cluster as module
 from privledger.engines.cluster import Sealed, answered, is_exposed
-from privledger.engines.kernel_digest import kernels_digest
-from privledger.engines.local_cluster import local_cluster
-from privledger.engines.sketches import to_bytes
+from privledger.engines.engine_choice import local_cluster
+from privledger.engines.local import kernels_digest
+from privledger.engines.messages import to_bytes
 from privledger.errors import DataError, EngineError, InvalidValue
 from privledger.guard import release as releasing
 from privledger.questions.tallies import Tabled

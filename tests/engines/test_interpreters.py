@@ -16,7 +16,7 @@ from tests import house
 SAFE = {  # the function that starts one -> what keeps the current folder out
     "privledger.engines.local": '"-I", "-S", "-B", "-c", _BOOT',
     "privledger.broker.remote": '"-I", "-S", "-B", str(BOOT)',
-    "privledger.engines.local_cluster": '_SAFE: "1"',
+    "privledger.engines.engine_choice": '_SAFE: "1"',
     "privledger_papers.running": 'os.environ["PYTHONSAFEPATH"] = "1"',
 }
 STARTS = {"Popen", "run", "call", "check_call", "check_output", "system", "popen", "execv",
@@ -72,7 +72,7 @@ if __name__ == "__main__":
     if sys.argv[2] == "local":
         counted(pl.engines.Local(1))
     else:
-        from privledger.engines.local_cluster import local_cluster
+        from privledger.engines.engine_choice import local_cluster
         with local_cluster(1) as client:
             counted(pl.engines.Dask(client))
     print("answered")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.engines import sealing
+from privledger.engines import messages as sealing
 from privledger.engines.driver import ChunkTable
 from privledger.errors import EngineError, SpoolError, UnsupportedNode
 from privledger.guard.vault import _vault_of

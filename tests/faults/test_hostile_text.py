@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli import main
 from privledger.cli.export import entry_line
-from privledger.cli.opening import reading_store
+from privledger.cli.output import reading_store
 from privledger.errors import public_name
 from privledger.ledger import audit
 from privledger.reports import clean

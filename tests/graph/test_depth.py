@@ -9,7 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger.graph.meter import Meter
-from privledger.graph.nesting import MAX_DEPTH, MOST_NODES, check_depth
+from privledger.graph.node_checks import MAX_DEPTH, MOST_NODES, check_depth
 from privledger.graph.nodes import COMPOSITE_TYPES
 from privledger.graph.plan_json import from_json
 from privledger.ledger import audit

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.cli.app import main
-from privledger.cli.opening import reading_state
+from privledger.cli.output import reading_state
 from privledger.graph import cost_of, trusts
 from privledger.ledger.view import view_of
 from privledger.nodes import Federated, alone

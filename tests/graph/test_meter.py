@@ -6,7 +6,6 @@ import pytest
 
 import privledger as pl
 from privledger.graph import Context, Meter
-from privledger.graph.meter import filter_caps
 
 G, H, L = pl.Gaussian(1.0), pl.Gaussian(2.0), pl.Laplace(1.0)
 
@@ -20,7 +19,7 @@ def part(number, token="p", parts=2, certificate="public_predicate"):
 
 
 def filtered(node, token="f"):
-    return Context("filter", token, caps=filter_caps(node))
+    return Context("filter", token, caps=node.caps)
 
 
 GDP = pl.IndividualFilter("gdp", 1.0)

@@ -22,8 +22,8 @@ from privledger_learners import DPBoostRegressor, SGBDTRegressor
 
 import privledger as pl
 from privledger.graph import Context
-from privledger.guard.identity import Identities
 from privledger.guard.inside import Inside
+from privledger.guard.protecting import Identities
 from privledger.guard.session import GrantedPlan
 from privledger.guard.teller import Teller
 from privledger.guard.vault import Vault, _vault_of

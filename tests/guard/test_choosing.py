@@ -181,7 +181,7 @@ def test_replace_one_halves_the_rate(few):
     ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 0.0), relation="replace_one")
     data = ledger.protect(*ROWS, CLASSES)
     choice = data.choose(data.root(data.bins(4)), "rank", features=[0])
-    from privledger.questions.rates import rate_of
+    from privledger.questions.question import rate_of
     assert rate_of(EM, choice, "add_remove") == pytest.approx(0.5, rel=1e-4)
     assert rate_of(EM, choice, "replace_one") == pytest.approx(0.25, rel=1e-4)
     assert rate_of(EM, choice, "add_remove") < 0.5

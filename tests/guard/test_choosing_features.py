@@ -10,7 +10,7 @@ from scipy import stats
 
 import privledger as pl
 from privledger.errors import DataError
-from privledger.questions.rates import rate_of
+from privledger.questions.question import rate_of
 from tests.bodies import body_of
 
 SCHEMA = pl.Schema("few", (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.questions.whole_sums import grid_of
+from privledger.questions.sums import grid_of
 from tests.properties.test_sensitivity import (
     CLASSES,
     SCHEMA,

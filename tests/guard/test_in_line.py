@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.guard import in_line
+from privledger.guard import reserve as in_line
 from privledger.ledger.events import Refused
 from privledger.ledger.line import MOST_PLACES, QueuePosition
 from tests.alone import verify_history

@@ -14,7 +14,7 @@ import time
 import pytest
 
 import privledger as pl
-from privledger.guard import alone
+from privledger.guard import reserve as alone
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 ROWS = {"x": [1.0] * 400}

@@ -292,8 +292,8 @@ def test_equal_parts_of_rho_fit_so_many_times_and_not_once_more(name):
 def test_what_is_charged_is_never_less_than_what_is_drawn(epsilon):
     """The law's own rate, as a fraction, against the price."""
     from privledger.graph import cost_of
-    from privledger.questions import rates
-    from privledger.rounding import down, meant
+    from privledger.questions import question as rates
+    from privledger.rounding import as_promised, down
 
     class Scores:
         bound = rates.Bound(1.0, (-1.0, 1.0))
@@ -307,8 +307,8 @@ def test_what_is_charged_is_never_less_than_what_is_drawn(epsilon):
     for node in (pl.PermuteAndFlip(epsilon), pl.Exponential(epsilon), pl.TopK(2, epsilon)):
         rate = rates.rate_of(node, Scores(), "add_remove")
         assert 2 * Fraction(.7) * Fraction(rate) <= cost_of(node, "add_remove").pure_part
-    assert Fraction(down(epsilon)) <= meant(epsilon) <= Fraction(epsilon)
-    assert cost_of(pl.DiscreteLaplace(epsilon), "add_remove").pure_part == meant(epsilon)
+    assert Fraction(down(epsilon)) <= as_promised(epsilon) <= Fraction(epsilon)
+    assert cost_of(pl.DiscreteLaplace(epsilon), "add_remove").pure_part == as_promised(epsilon)
 
 
 def test_discrete_noise_is_drawn_for_the_float_below():
@@ -320,8 +320,7 @@ def test_discrete_noise_is_drawn_for_the_float_below():
             return np.zeros(size, np.int64)
 
     from privledger.questions.blocks import Ones
-    from privledger.questions.sums import _drawn
-    from privledger.questions.whole_sums import whole_recipe
+    from privledger.questions.sums import _drawn, whole_recipe
 
     node = pl.DiscreteLaplace(.1)
     made = whole_recipe(node, (Ones(),), "add_remove", moves=False)

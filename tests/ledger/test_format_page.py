@@ -11,6 +11,7 @@ from attrs import fields
 
 import privledger as pl
 from privledger.ledger.codec import ENTRIES, SHAPES
+from privledger.ledger.rules import RULES, WHOLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger-format.md"
 MADE, END = "<!-- made of privledger.ledger.codec.ENTRIES -->\n", "<!-- end -->\n"
@@ -55,6 +56,17 @@ def test_every_field_of_a_federation_is_explained() -> None:
     said = PAGE.read_text(encoding="utf-8").split("\n## Nodes\n")[1].split("\n## ")[0]
     names = [a.name for a in fields(pl.nodes.Federated) if a.name != "node"]
     assert not [name for name in names if f"| `{name}` |" not in said]
+
+
+
+def test_every_rule_is_a_row_about_kinds_that_there_are():
+    """A word that is no kind would be a rule that never runs."""
+    kinds = {name.partition("@")[0] for name in ENTRIES if name[0].islower()}
+    for rule in RULES:
+        assert rule.kinds.split() and set(rule.kinds.split()) <= kinds, rule
+    for kind in kinds:
+        names = [rule.name for rule in RULES if kind in rule.kinds.split()]
+        assert names[0] == WHOLE and len(set(names)) == len(names), kind
 
 
 if __name__ == "__main__":

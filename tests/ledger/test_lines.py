@@ -200,3 +200,11 @@ def test_a_mutated_text_is_read_as_parsing_reads_it_or_refused():
         assert canonical(encode(found)) == text
         read += 1
     assert read > 200
+
+
+@pytest.mark.parametrize("wrong", [None, 5, 5.5, b"", b"\xff", b'{"grant":"g1","releases":1}', ""])
+@pytest.mark.parametrize("kind", ["settled", "granted", "created"])
+def test_what_is_no_text_is_refused_as_such(kind, wrong):
+    """A flipped bit of a damaged page can change the type of a value."""
+    with pytest.raises((ValueError, TypeError)):
+        LineReader().read(0, kind, wrong)

@@ -6,7 +6,7 @@ import numpy as np
 
 import privledger as pl
 from privledger.graph import Context
-from privledger.ledger.entries import CHUNK, ReleaseLog, read_node
+from privledger.ledger.log import CHUNK, ReleaseLog, read_node
 
 G, H = pl.Gaussian(1.0), pl.Gaussian(2.0)
 

@@ -62,7 +62,7 @@ def table(schema, n=200, seed=1):
 def fitted(name, **more):
     schema, params = LEARNERS[name]
     kind = pl.load_learner(name)
-    learner = kind(epsilon=5.0, delta=1e-6 if name.startswith(("sgbdt", "linear")) else 0.0, schema=schema, **params,
-                   **more)
+    delta = 1e-6 if name.startswith(("sgbdt", "linear")) else 0.0
+    learner = kind(epsilon=5.0, delta=delta, schema=schema, **params, **more)
     return learner.fit(*table(schema))
 

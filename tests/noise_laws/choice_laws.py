@@ -21,7 +21,7 @@ from privledger.mechanisms import (
 )
 from privledger.noise.source import NoiseSource
 from privledger.noise.trials_law import TrialsLaw
-from privledger.questions.custom_scores import CustomScores
+from privledger.questions.feature_scores import CustomScores
 from privledger.questions.grown import GrownCells
 from tests.noise_laws.distances import (
     FLOATS,

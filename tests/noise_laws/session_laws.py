@@ -32,8 +32,7 @@ from privledger.mechanisms import (
 )
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import ColumnValue, Ones
-from privledger.questions.cells import IntervalCells
-from privledger.questions.cross_cells import CrossCells
+from privledger.questions.cells import CrossCells, IntervalCells
 from privledger.questions.query import Query
 from tests.noise_laws.distances import (
     FLOATS,

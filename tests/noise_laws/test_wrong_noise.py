@@ -15,7 +15,7 @@ from attrs import evolve
 
 from privledger.guard import ledger as _guard  # noqa: F401  (the patched modules are loaded)
 from privledger.guard import tuned
-from privledger.kernels import members
+from privledger.kernels import asking as members
 from privledger.noise import exact_choice, samplers, top_k, trials_law
 from privledger.noise import source as source_module
 from privledger.questions import cells, choice, feature_choice, label_query, query, sums

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import privledger as pl
 from privledger.cli import main
-from privledger.cli.ledger_gate import ledger_facts
 from privledger.ledger.filters import DELTA_UNIT
 from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import ASPECTS
@@ -107,11 +106,10 @@ def reports(ledger, store, state, view):
     assert report.tables == view.tables
     seen = survey(store)
     assert not seen.findings
-    assert (seen.spent, seen.spent_delta) == (view.spent.value, view.spent_delta.value)
-    assert set(seen.tables) == set(view.tables)
-    assert set(seen.asserted) == set(view.asserted.words)
-    assert seen.private is not view.simulated and seen.live is view.live
-    facts = ledger_facts(seen)
+    facts = seen.facts
+    assert set(facts.data) == set(view.tables)
+    assert set(facts.asserted) == set(view.asserted.words)
+    assert facts.simulated is view.simulated and seen.live is view.live
     assert (facts.epsilon, facts.delta) == (view.spent.value, view.spent_delta.value)
     *_, last = timeline(entries)
     assert last.total == view.total

@@ -11,9 +11,8 @@ from attrs import field, frozen
 import privledger as pl
 from privledger.broker.child import Elsewhere
 from privledger.broker.wire import WireDescriber, WireReader
-from privledger.facts.values import text
 from privledger.questions import closed_set
-from privledger.questions.derivation import derivation_of
+from privledger.questions.derivation import Derivation, derivation_of
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
                          pl.Column("t", "categorical", "target", categories=("n", "p"))))
@@ -23,7 +22,7 @@ SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
 class Halves:
     """How many records lie in each half of a column: whole numbers, with whole noise."""
 
-    data: object = field(converter=derivation_of)
+    data: Derivation = field(converter=derivation_of)
     name: str
     what: str = "halves"
     asserted: bool = field(default=False, init=False)
@@ -32,9 +31,6 @@ class Halves:
     @property
     def label(self):
         return self.what
-
-    def own(self, to):
-        return Halves(to.derivation(self.data), self.name, self.what)
 
     def check(self, facts):
         facts.column(self.name, "numeric")
@@ -54,13 +50,6 @@ class Halves:
 
     def finish(self, merged, noise):
         return merged + noise.source.gaussian(np.full(2, noise.state), 2)
-
-    def to_wire(self, to):
-        return {"name": self.name, "what": self.what}
-
-    @classmethod
-    def from_wire(cls, body, reader):
-        return cls(reader.handle(body.get("data")), text(body, "name"), text(body, "what", 200))
 
 
 @pytest.fixture

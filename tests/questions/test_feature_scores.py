@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.broker.wire import WireReader
 from privledger.errors import InvalidValue, SchemaError
 from privledger.facts.columns import Columns
 from privledger.noise.seeded import SeededSource
 from privledger.questions import feature_choice as features_module
 from privledger.questions import feature_scores as feature_scores_code
 from privledger.questions import votes as votes_code
+from privledger.questions.closed_set import is_wire
 from privledger.questions.votes import block_features, lasso, votes_of
 from privledger.tables.chunk import Rows
 
@@ -125,25 +127,18 @@ def test_sorted_keys_and_tallies_weigh_classes_alike(data):
     assert found[0] == found[1]
 
 
-class Reads:
-    """Of messages about one table."""
-
-    def __init__(self, data):
-        self.handle = lambda _: data
-
-
 @pytest.mark.parametrize("wrong", [[0, 1], [1, 1025], [True, 1], [1, 0.5], [1], ["1", 1], "11",
                                    None, {"0": 1}], ids=repr)
 def test_weights_arrive_as_they_were_sent(wrong):
     """Without them another score would answer at the same price, and nobody would notice."""
     data = pl.Dataset(schema_of(2), object())
-    choice = data.features_by("agreement", weights=(3, 1024))
-    sent = json.loads(json.dumps(choice.to_wire(None)))
-    assert type(choice).from_wire(sent, Reads(data)).weights == (3, 1024)
-    plain = data.features_by("agreement").to_wire(None)
-    assert type(choice).from_wire(plain, Reads(data)).weights == ()
+    choice, reader = data.features_by("agreement", weights=(3, 1024)), WireReader(data)
+    sent = json.loads(json.dumps(is_wire(choice, None))) | {"data": 0}
+    assert reader.query(sent).weights == (3, 1024)
+    plain = is_wire(data.features_by("agreement"), None) | {"data": 0}
+    assert reader.query(plain).weights == ()
     with pytest.raises(pl.errors.PrivledgerError):
-        type(choice).from_wire(sent | {"weights": wrong}, Reads(data))
+        reader.query(sent | {"weights": wrong})
 
 
 @pytest.mark.parametrize("weights", [(1,), (1, 2, 3), (0, 1), (1, 1025), (1, True), (1, 0.5)])

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.facts.columns import Columns
-from privledger.questions import links, score, stretches, sums
+from privledger.questions import blocks, links, score, sums
 from privledger.questions.blocks import clipped
-from privledger.questions.statistics import STEPS, of_gradient
+from privledger.questions.tallies import STEPS, of_gradient
 from privledger.tables.chunk import Rows
 
 Q = pl.questions
@@ -191,7 +191,7 @@ def test_no_number_depends_on_the_place_of_its_record(loss, monkeypatch):
         for one, other in zip(whole, numbers(rows.subset(some)), strict=True):
             np.testing.assert_array_equal(one[some], other)
     for module in (score, sums):
-        monkeypatch.setattr(module, "runs", lambda n, size=0: stretches.runs(n, 7))
+        monkeypatch.setattr(module, "runs", lambda n, size=0: blocks.runs(n, 7))
     for one, other in zip(whole, numbers(rows), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -243,7 +243,7 @@ def test_a_task_of_too_many_records_is_not_added_up():
 
 def test_many_runs_add_up_as_one():
     rng = np.random.default_rng(0)
-    n = 3 * stretches.RUN + 5
+    n = 3 * blocks.RUN + 5
     values, cells = rng.uniform(-1, 1, n), rng.integers(0, 5, n).astype(np.uint8)
     found = sums.cell_sums(values, 2.0**-20, cells, 5, n, 1, 2.0**20)
     truth = np.trunc(values * 2**20).astype(np.int64)

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.engines.sketches import from_bytes, to_bytes
+from privledger.engines.messages import from_bytes, to_bytes
 from privledger.facts.columns import Columns
 from privledger.questions import feature_scores, order_keys, order_sketch
-from privledger.questions.feature_columns import on_grid
 from privledger.questions.order_keys import Grid, grid_of, target_steps
-from privledger.questions.order_sketch import Ordered, Tallied
-from privledger.questions.tallied_scores import dot
+from privledger.questions.order_sketch import Ordered, Tallied, dot
+from privledger.questions.votes import on_grid
 from privledger.tables.chunk import ONE, Rows
 from tests.questions.test_chunks import merged, numbers_in
 from tests.questions.test_feature_scores import slow_agreement, slow_pairs

@@ -9,7 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger.broker.wire import WireDescriber, WireReader
-from privledger.questions.quantile import QuantileChoice
+from privledger.questions.choice import QuantileChoice
 from tests.properties.test_sensitivity import SCHEMA, as_rows, neighbours, random_table
 
 SHARP = pl.Exponential(1e6)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.facts.columns import Columns
-from privledger.questions import options, split_scores, tallies
+from privledger.questions import options, tallies
 from privledger.questions.cells import CategoryCells
 from privledger.questions.options import options_of
 from privledger.tables.chunk import Rows
@@ -108,7 +108,7 @@ def test_the_fall_of_an_impurity_is_its_definition(total, seed):
     def gini(held):
         return 1.0 - sum((one / held.sum())**2 for one in held) if held.sum() else 0.0
 
-    found = split_scores.impurity_fall(split_scores.gini)(left, counts)
+    found = options.impurity_fall(options.gini)(left, counts)
     for low, whole, value in zip(left, counts, found, strict=True):
         size = max(whole.sum(), 1)
         wanted = gini(whole) - (low.sum() * gini(low) + (whole - low).sum() * gini(whole - low)

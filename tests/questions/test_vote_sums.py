@@ -9,15 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.engines.sketches import from_bytes, to_bytes
+from privledger.engines.messages import from_bytes, to_bytes
 from privledger.errors import UnsupportedNode
 from privledger.facts.columns import Columns, TableFacts
 from privledger.noise.seeded import SeededSource
-from privledger.questions import vote_sums
+from privledger.questions import votes as vote_sums
 from privledger.questions.feature_scores import Products, SettledScores, merged_of
-from privledger.questions.vote_sums import VoteSums, block_votes
+from privledger.questions.votes import (
+    VoteSums,
+    block_features,
+    block_votes,
+    coins_of,
+    lasso,
+    lasso_of_products,
+)
 from privledger.questions.votes import _standardised as of_records
-from privledger.questions.votes import block_features, coins_of, lasso, lasso_of_products
 from privledger.tables.chunk import Rows
 
 STEPS = 1 << 15
@@ -87,7 +93,7 @@ def test_a_block_votes_as_its_records_do(n, seed, place):
     rows = rows_of(schema, rng, n, *place)
     rows.features.arrays[3][:] = 0.3125  # a constant
     table, gaps = np.array(rows.features.arrays), np.array([c.missing for c in schema.features])
-    inner, cross = vote_sums._standardised(gram_of(rows, schema)[0], gaps)
+    inner, cross = vote_sums._standardised_products(gram_of(rows, schema)[0], gaps)
     known = of_records(table)
     assert inner == pytest.approx(known @ known.T, abs=1e-7)
     assert not inner[3].any() and cross[3] == 0
@@ -146,7 +152,7 @@ def test_the_largest_sums_still_fit():
     rows = Rows(Columns(schema_of(1, False), (np.full(9, -1.0),), 9), np.full(9, -1.0))
     gram = gram_of(rows, schema_of(1, False))[0]
     assert int(gram.max()) == 9 * STEPS**2 and STEPS**2 * ((1 << 32) - 1) < 1 << 63
-    assert vote_sums._CELLS * STEPS**2 <= 1 << 53
+    assert vote_sums._RUN_CELLS * STEPS**2 <= 1 << 53
     many = VoteSums(np.full((1, 3, 3), 1 << 31))
     with pytest.raises(AssertionError):
         merged_of(many, many, schema_of(1, False))

@@ -16,8 +16,8 @@ from random import Random
 from privledger import mutex
 
 WATCHED = ("privledger.mutex", "privledger.ledger.queue", "privledger.ledger.history",
-           "privledger.ledger.history", "privledger.ledger.state", "privledger.ledger.settle",
-           "privledger.storage.memory", "privledger.ledger.entries", "tests.simulation.disk")
+           "privledger.ledger.state", "privledger.ledger.settle",
+           "privledger.storage.memory", "privledger.ledger.log", "tests.simulation.disk")
 """Modules at whose lines the world decides. Others run as one step."""
 
 _STEPS = ("privledger.mutex", "privledger.storage.memory", "privledger.ledger.state")

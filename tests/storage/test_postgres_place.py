@@ -245,8 +245,39 @@ def test_a_database_of_version_1_is_brought_up_by_its_owner_only(postgres, schem
         postgres.sql("DROP ROLE old_client")
 
 
+def test_tables_of_version_2_are_brought_forward_by_their_owner_and_rights_stay(
+        postgres, schema, table):
+    import psycopg
+
+    name = postgres.database()
+    scripts = migrate.scripts()
+    postgres.sql(scripts[1], scripts[2], "CREATE ROLE middle_client LOGIN",
+                 "GRANT USAGE ON SCHEMA privledger TO middle_client",
+                 "GRANT SELECT ON ALL TABLES IN SCHEMA privledger TO middle_client",
+                 "GRANT EXECUTE ON FUNCTION privledger.lock, privledger.append, privledger.keep, "
+                 "privledger.markable TO middle_client", database=name)
+    try:
+        url = postgres.url("book", database=name)
+        client = url.replace("owner@", "middle_client@")
+        with pytest.raises(pl.LedgerError, match="version 2; their owner must open"):
+            pl.Ledger.open(client)
+        pl.Ledger.create(url, budget=BUDGET, filter="gdp").close()
+        with pl.Ledger.open(client) as opened:
+            data = opened.protect(*table, schema)
+            opened.request(G, data).close()
+            with pytest.raises(pl.BudgetExceeded):  # in the line for a moment
+                opened.request(pl.Gaussian(1.0), data, wait=0.1)
+            assert opened.verify() == []
+        with postgres.connect(name, "middle_client") as connection, pytest.raises(
+                psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT privledger.stand(t, 'refused', '{}', true) "
+                               "FROM privledger.totals t")
+    finally:
+        postgres.sql("DROP OWNED BY middle_client", "DROP ROLE middle_client", database=name)
+
+
 def test_an_older_client_is_refused_with_a_clear_message(url, monkeypatch):
     monkeypatch.setattr(migrate, "scripts", lambda: {1: ""})
     with pytest.raises(pl.errors.LedgerTooNew,
-                       match="the tables have version 3, this version reads up"):
+                       match="the tables have version 4, this version reads up"):
         pl.Ledger.open(url)

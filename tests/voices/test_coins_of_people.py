@@ -8,7 +8,7 @@ import pytest
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Column, Schema
 from privledger.graph import Context
-from privledger.kernels.members import _drawn
+from privledger.kernels.asking import _drawn
 from privledger.noise.seeded import SeededSource
 from privledger.tables.chunk import Rows
 

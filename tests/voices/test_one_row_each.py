@@ -14,7 +14,7 @@ from privledger_learners import (
 from sklearn.base import clone
 
 import privledger as pl
-from privledger.models.keeping import ModelFacts, kept
+from privledger.models.file import ModelFacts, kept
 from tests.models import kept_learners
 from tests.voices.tables import PERSON
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privledger.noise.seeded import SeededSource
-from privledger.questions import choice, feature_scores, one_voice, options, split_scores, votes
+from privledger.questions import choice, feature_scores, one_voice, options, votes
 from privledger.questions.query import Query
 from privledger.tables import chunk
 from privledger.tables.chunk import Rows
@@ -70,7 +70,7 @@ def test_masses_below_one_over_one(monkeypatch):
         held = counts.astype(np.float64)
         return np.einsum("ij,ij->i", held, held) / np.maximum(held.sum(axis=1), 1.0)
 
-    monkeypatch.setattr(split_scores, "_squares_over", at_least_one)
+    monkeypatch.setattr(options, "_squares_over", at_least_one)
     noticed(lambda: choosing.error_search(True, 1, 40))
 
 

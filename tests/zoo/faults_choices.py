@@ -5,16 +5,16 @@ from __future__ import annotations
 from tests.zoo.faults_sums import GUESS, LOCK
 from tests.zoo.patching import Fault
 
-CHOICE, RATES = "privledger/questions/choice.py", "privledger/questions/rates.py"
+CHOICE, RATES = "privledger/questions/choice.py", "privledger/questions/question.py"
 OPTIONS, TALLIES = "privledger/questions/options.py", "privledger/questions/tallies.py"
-SPLITS, STATISTICS = ("privledger/questions/split_scores.py",
-                      "privledger/questions/statistics.py")
+SPLITS, STATISTICS = ("privledger/questions/options.py",
+                      "privledger/questions/tallies.py")
 FEATURES, FEATURE_CHOICE = ("privledger/questions/feature_scores.py",
                             "privledger/questions/feature_choice.py")
-COLUMNS, ORDER = ("privledger/questions/feature_columns.py",
+COLUMNS, ORDER = ("privledger/questions/votes.py",
                   "privledger/questions/order_sketch.py")
 VOTES, LABELS = "privledger/questions/votes.py", "privledger/questions/label_query.py"
-SUMS_OF_VOTES = "privledger/questions/vote_sums.py"
+SUMS_OF_VOTES = "privledger/questions/votes.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -74,8 +74,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "label-by-majority", "argmax instead of draw", CHOICE,
         "            chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, "
-        "noise.state)\n",
-        "            chosen = starts[:-1] + score.reshape(-1, self.labels.count).argmax(axis=1)\n",
+        "noise.state)\n        return chosen - starts[:-1]\n",
+        "            chosen = starts[:-1] + score.reshape(-1, self.labels.count).argmax(axis=1)\n"
+        "        return chosen - starts[:-1]\n",
         "mrf", (LOCK, GUESS),
         "The most frequent class of a leaf is told without noise."),
     Fault(
@@ -208,7 +209,8 @@ FAULTS: tuple[Fault, ...] = (
         "Borders between the blocks move with the number of records: every block changes."),
     Fault(
         "votes-by-size", "sensitivity", SUMS_OF_VOTES,
-        "        found[chosen] += 1.0\n",
+        "        chosen = block_votes(votes, gram, gaps, steps)\n        found[chosen] += 1.0\n",
+        "        chosen = block_votes(votes, gram, gaps, steps)\n"
         "        found[chosen] += float(gram[0, 0])\n",
         "dpsis-votes", (LOCK,),
         "A block's vote counts as often as it has records, and one record can turn it."),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.zoo.faults_sums import KIT, LOCK
 from tests.zoo.patching import Fault
 
-MEMBERS, RELEASE = "privledger/kernels/members.py", "privledger/guard/release.py"
+MEMBERS, RELEASE = "privledger/kernels/asking.py", "privledger/guard/release.py"
 SPENDS, INDIVIDUAL = "privledger/guard/spends.py", "privledger/ledger/individual.py"
-ASKING, ROUNDS = "privledger/kernels/asking.py", "privledger/kernels/rounds.py"
+ASKING, ROUNDS = "privledger/kernels/asking.py", "privledger/kernels/asking.py"
 SUMS, TUNED = "privledger/questions/sums.py", "privledger/guard/tuned.py"
 SESSION, PROTECTING = "privledger/guard/session.py", "privledger/guard/protecting.py"
 INSIDE = "privledger/guard/inside.py"
@@ -171,10 +171,12 @@ FAULTS: tuple[Fault, ...] = (
         "The history says twice the noise that was drawn."),
     Fault(
         "count-in-the-question", "leak of a count", RELEASE,
-        "        return question.finish(ask(held, task, inside.members, inside.spends), noise)\n",
+        "        return question.finish(ask(held, task, inside.members, inside.spends), noise)\n\n"
+        "    return inside.read(look)\n",
         "        if isinstance(question, Query):\n"
         "            inside.log.add((), leaf, str(held.n), 1)\n"
-        "        return question.finish(ask(held, task, inside.members, inside.spends), noise)\n",
+        "        return question.finish(ask(held, task, inside.members, inside.spends), noise)\n\n"
+        "    return inside.read(look)\n",
         "joint", (LOCK,),
         "The number of records is written into the history."),
     Fault(
@@ -231,7 +233,7 @@ FAULTS: tuple[Fault, ...] = (
         "contest", (LOCK,),
         "Trials that fail are not counted, so what is published is conditioned on success."),
     Fault(
-        "one-more-in-the-sample", "fixed sample", "privledger/kernels/members.py",
+        "one-more-in-the-sample", "fixed sample", "privledger/kernels/asking.py",
         "        drawn = subset(sample.size, members, source.integers64)\n",
         "        drawn = subset(min(sample.size + 1, members), members, source.integers64)\n",
         "fixed", (LOCK,),

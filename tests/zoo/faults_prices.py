@@ -7,7 +7,7 @@ from tests.zoo.patching import Fault
 
 REGISTER, SELECTION = "privledger/mechanisms/register.py", "privledger/mechanisms/selection.py"
 METER, FOLD = "privledger/graph/meter.py", "privledger/graph/fold.py"
-SAMPLING, COST = "privledger/graph/fold_sampling.py", "privledger/accounting/cost.py"
+SAMPLING, COST = "privledger/graph/fold_rules.py", "privledger/accounting/cost.py"
 TUNING, SUBSAMPLE = "privledger/accounting/tuning.py", "privledger/accounting/subsample.py"
 RULES, DECIDE = "privledger/ledger/filters.py", "privledger/ledger/decide.py"
 STATE, RESERVE = "privledger/ledger/state.py", "privledger/guard/reserve.py"
@@ -15,7 +15,7 @@ STATE, RESERVE = "privledger/ledger/state.py", "privledger/guard/reserve.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "laplace-priced-per-unit", "charge", REGISTER,
-        "    part = meant(mechanism.l1_sensitivity) / Fraction(mechanism.scale)\n",
+        "    part = as_promised(mechanism.l1_sensitivity) / Fraction(mechanism.scale)\n",
         "    part = 1 / Fraction(mechanism.scale)\n",
         "joint-replace", (LOCK,),
         "A sensitivity of two is priced as one."),
@@ -27,26 +27,26 @@ FAULTS: tuple[Fault, ...] = (
         "A Gaussian is priced at nine tenths of its mu, and calibrated to that."),
     Fault(
         "range-halved", "charge", SELECTION,
-        "        return meant(self.epsilon) * (high - low) / 2\n",
-        "        return meant(self.epsilon) * (high - low) / 4\n",
+        "        return as_promised(self.epsilon) * (high - low) / 2\n",
+        "        return as_promised(self.epsilon) * (high - low) / 4\n",
         "joint", (LOCK,),
         "An exponential mechanism is priced at half of its bounded range."),
     Fault(
         "permute-and-flip-as-bounded", "charge", REGISTER,
         "def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:\n"
-        "    return _any_pure(meant(mechanism.epsilon), relation, orders)\n",
+        "    return _any_pure(as_promised(mechanism.epsilon), relation, orders)\n",
         "def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:\n"
-        "    return _bounded(meant(mechanism.epsilon), relation, orders)\n",
+        "    return _bounded(as_promised(mechanism.epsilon), relation, orders)\n",
         "diprime-flip-delta", (LOCK,),
         "Permute-and-flip has no bounded range, and composes worse than it is priced."),
     Fault(
         "a-set-for-the-price-of-one", "charge", REGISTER,
         "def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:\n"
         '    price = _bounded if mechanism.noise == "gumbel" else _any_pure\n'
-        "    return price(meant(mechanism.epsilon), relation, orders)\n",
+        "    return price(as_promised(mechanism.epsilon), relation, orders)\n",
         "def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:\n"
         '    price = _bounded if mechanism.noise == "gumbel" else _any_pure\n'
-        "    return price(meant(mechanism.epsilon) / mechanism.k, relation, orders)\n",
+        "    return price(as_promised(mechanism.epsilon) / mechanism.k, relation, orders)\n",
         "dpsis-topk", (LOCK,),
         "The epsilon of a set of k is for all of it, and divided by k."),
     Fault(
@@ -150,8 +150,9 @@ FAULTS: tuple[Fault, ...] = (
         "One release more than was reserved is answered."),
     Fault(
         "any-rate-will-do", "replayed grant", METER,
-        "        return isinstance(unit, PoissonSample) and unit.rate == step.rate\n",
-        "        return isinstance(unit, PoissonSample) and unit.rate > 0\n",
+        "        name: getattr(step, name) for name in found[1]} and (\n",
+        "        name: found[1][name] if name == \"rate\" else getattr(step, name) "
+        "for name in found[1]} and (\n",
         "overreaching", (LOCK,),
         "A sample of a larger rate is answered under the price of a smaller one."),
     Fault(

@@ -12,7 +12,7 @@ GUESS: Final = "guessing"
 KIT: Final = "kit"
 QUERY, BLOCKS = "privledger/questions/query.py", "privledger/questions/blocks.py"
 SUMS, CELLS = "privledger/questions/sums.py", "privledger/questions/cells.py"
-SCORE, MEMBERS = "privledger/questions/score.py", "privledger/kernels/members.py"
+SCORE, MEMBERS = "privledger/questions/score.py", "privledger/kernels/asking.py"
 LINKS = "privledger/questions/links.py"
 BINS, RELEASE = "privledger/facts/bins.py", "privledger/guard/release.py"
 

@@ -30,12 +30,12 @@ from privledger.accounting.pld.losses import (
     dearest,
     fixed_size,
     laplace_shift,
+    losses_rdp,
     moved,
     poisson,
     together,
     truncated,
 )
-from privledger.accounting.pld.pair_rdp import losses_rdp
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,

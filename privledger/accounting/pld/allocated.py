@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.bands import UNIT, Atoms, Bands
-from privledger.accounting.pld.pairs import bounded_tail
+from privledger.accounting.pld.pairs import UNIT, Atoms, Bands, bounded_tail
 
 MOST_STEPS = 1 << 20
 """Rounds with a distribution of losses here: with more, the unsampled Gaussian counts."""

@@ -6,11 +6,162 @@ part is left out, as it would be if it released nothing (docs/proofs/privacy-los
 
 from __future__ import annotations
 
-from privledger.accounting.pld.allocated import AllocatedPair
-from privledger.accounting.pld.coins import CoinPair
-from privledger.accounting.pld.contracted import ContractedPair
-from privledger.accounting.pld.pairs import BoundedRangePair, Pair, pure_pair
+import math
+from functools import lru_cache
+
+import numpy as np
+from attrs import field, frozen
+
+from privledger.accounting.deadline import check_time
+from privledger.accounting.moments import Array
+from privledger.accounting.pld.allocated import (
+    ROWS,
+    AllocatedPair,
+    between_cuts,
+    fine_for,
+    grid_of,
+    single_grid,
+)
+from privledger.accounting.pld.mixtures import CoinPair
+from privledger.accounting.pld.pairs import (
+    NO_ATOMS,
+    UNIT,
+    Atoms,
+    Bands,
+    BoundedRangePair,
+    Pair,
+    bounded_tail,
+    pure_pair,
+)
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
+
+# --- A record in one of several rounds of Gaussian noise, from below: ratios put together.
+#
+# As `allocated`, but ratios that lie in one cell of a grid become one, at their mean. That is what
+# somebody sees who is told the cell alone, so the pair is dominated by the true one in both
+# directions; what is beyond the grid is left out (docs/proofs/allocation.md, "From below").
+
+_ONE = 5e-12  # relative error of the masses of a single ratio, and of their means
+_RARE = 1e-30  # Q mass, and P mass, that a stage may leave out
+
+
+@frozen(eq=False)
+class Parts:
+    """Of a sum of ratios under Q: `mass` at `place`, shape (n,), places rising.
+
+    Attributes:
+        loose: bound on the relative error of a mass, and of a place.
+    """
+
+    place: Array
+    mass: Array
+    loose: float
+
+
+def _one(mu: float) -> Parts:
+    """One ratio, by quadrature within each cell of the grid."""
+    grid = single_grid(mu)[1:]
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    left, width = grid[:-1, None], np.diff(grid)[:, None]
+    x = left + width * 0.5 * (1 + nodes)
+    z = np.log(x) / mu + 0.5 * mu
+    cell = 0.5 * weights * width * np.exp(-0.5 * z * z) / (x * mu * math.sqrt(2 * math.pi))
+    mass = cell.sum(axis=1)
+    kept = mass > _RARE
+    return Parts(((cell * x).sum(axis=1)[kept] / mass[kept]), mass[kept], _ONE)
+
+
+def _sum(one: Parts, other: Parts, total: int, mu: float) -> Parts:
+    """The sum of both: what lies in one cell of a grid becomes one, at its mean."""
+    grid = grid_of(float(total), math.sqrt(total * math.expm1(mu * mu)),
+                   float(one.place[0] + other.place[0]),
+                   float(one.place[-1] + other.place[-1]), fine_for(mu))
+    mass, moment = np.zeros(len(grid)), np.zeros(len(grid))
+    for start in range(0, len(one.place), ROWS):
+        check_time()
+        first = start if one is other else 0  # a sum with itself: each pair once, counted twice
+        at = (one.place[start:start + ROWS, None] + other.place[first:]).ravel()
+        weight = one.mass[start:start + ROWS, None] * other.mass[first:]
+        if one is other:
+            weight[:, ROWS:] *= 2
+        cell = np.searchsorted(grid, at, side="right") - 1
+        mass += np.bincount(cell, weight.ravel(), len(grid))
+        moment += np.bincount(cell, weight.ravel() * at, len(grid))
+    loose = one.loose + other.loose + 4 * UNIT * (ROWS * len(other.place) + len(one.place) + 8)
+    kept = (mass > _RARE) & (moment > _RARE)
+    return Parts(moment[kept] / mass[kept], mass[kept], loose)
+
+
+@lru_cache(maxsize=64)
+def parts_of(steps: int, mu: float) -> Parts:
+    """The sum of `steps` ratios, below the true one in the convex order."""
+    power, held = _one(mu), 1
+    found: Parts | None = None
+    done, left = 0, steps
+    while left:
+        if left & 1:
+            found = power if found is None else _sum(found, power, done + held, mu)
+            done += held
+        left >>= 1
+        if left:
+            power = _sum(power, power, 2 * held, mu)
+            held *= 2
+    assert found is not None
+    return found
+
+
+@frozen
+class ContractedPair:
+    """As `AllocatedPair`, dominated by what every allocation of Gaussians attains."""
+
+    steps: int
+    mu: float
+    add: bool
+    tight: bool = field(default=True, init=False)
+
+    @property
+    def top(self) -> float:
+        """The largest loss that is held."""
+        return float(_tables(self.steps, self.mu, self.add)[0][-1])
+
+    def bands(self, edges: Array) -> Bands:
+        """Sums of masses between edges; see `Pair.bands`."""
+        loss, p, q = _tables(self.steps, self.mu, self.add)
+        cut = np.searchsorted(loss, edges, side="right")
+        p_sums, q_sums = between_cuts(p, cut), between_cuts(q, cut)
+        loose = 4 * parts_of(self.steps, self.mu).loose + UNIT * (len(loss) + 4)
+        first, last = int(cut[0]), int(cut[-1])
+        finite = edges[np.isfinite(edges)]
+        blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + 8)
+        return Bands(p_sums, q_sums, loose * p_sums, loose * q_sums,
+                     float(p[:first].sum()), float(q[:first].sum()),
+                     float(p[last:].sum()), float(q[last:].sum()), blur)
+
+    def atoms(self) -> Atoms:
+        """None: its losses are many, and stand in bands."""
+        return NO_ATOMS
+
+    def probe(self) -> tuple[Array, Array]:
+        """Some 300 places, neighbours put together; see `Pair.probe`."""
+        loss, p, _ = _tables(self.steps, self.mu, self.add)
+        starts = np.arange(0, len(p), max(1, len(p) // 300))
+        mass = np.add.reduceat(p, starts)
+        mean = np.add.reduceat(p * loss, starts) / np.maximum(mass, 1e-300)
+        return mean[mass > 0], mass[mass > 0]
+
+    def log_tail_moment(self, edge: float, beta: float) -> float:
+        """Minus infinity from the largest loss on, unknown below it."""
+        return bounded_tail(self, edge)
+
+
+@lru_cache(maxsize=64)
+def _tables(steps: int, mu: float, add: bool) -> tuple[Array, Array, Array]:
+    """Losses, rising, with their masses under P and Q."""
+    parts = parts_of(steps, mu)
+    ratio = parts.place / steps
+    loss, q, p = np.log(ratio), parts.mass, parts.mass * ratio
+    return (-loss[::-1], q[::-1], p[::-1]) if add else (loss, p, q)
+
 
 Items = tuple[tuple[Pair, int], ...]
 _DOWN = 1 - 4e-16

@@ -16,9 +16,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.bands import UNIT
-from privledger.accounting.pld.pairs import GaussianPair, Pair
-from privledger.accounting.pld.probe import Probe
+from privledger.accounting.pld.grid import Probe
+from privledger.accounting.pld.pairs import UNIT, GaussianPair, Pair
 from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
 
 RATIO = 1e-2  # of neighbouring shifts, less 1, on average

@@ -11,8 +11,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.bands import UNIT
 from privledger.accounting.pld.masses import Masses
+from privledger.accounting.pld.pairs import UNIT
 
 Complex = NDArray[np.complex128]
 

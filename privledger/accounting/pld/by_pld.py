@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 from attrs import evolve, frozen
 
 from privledger.accounting.gaussian import delta_from_mu, epsilon_from_mu
@@ -19,24 +20,154 @@ from privledger.accounting.pld.accountant import (
 from privledger.accounting.pld.attained import attained_items
 from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.losses import Losses, alternatives, resolve
-from privledger.accounting.pld.pairs import GaussianPair
-from privledger.accounting.pld.range_forms import forms, only_ranges, with_ranges
+from privledger.accounting.pld.pairs import UNIT, AtomPair, GaussianPair, Pair
 from privledger.accounting.pld.ranges import (
     RARE,
     delta_above,
     epsilon_above,
     epsilon_below,
+    forms,
     mesh_of,
+    only_ranges,
     wide_for,
+    with_ranges,
 )
-from privledger.accounting.pld.single import (
-    MOST_COINS,
-    coin,
-    delta_of_coins,
-    delta_of_one,
-    epsilon_of_coins,
-    epsilon_of_one,
-)
+from privledger.rounding import up
+
+# --- Exact answers where no convolution is needed: one run of one pair, or many of one coin.
+
+_STEPS = 200
+_HIGHEST = 1e7  # nats
+_WIDE = 500.0  # nats beyond which Q masses would underflow
+
+
+def delta_of_one(pair: Pair, epsilon: float, *, upper: bool = True) -> float:
+    """H(exp(epsilon)) of one run, rounded up (or down)."""
+    sign = 1.0 if upper else -1.0
+    bands, atoms = pair.bands(np.array([epsilon, math.inf])), pair.atoms()
+    # Beyond what a float can hold, what Q takes off is left out of an upper bound.
+    grow = math.exp(epsilon) if epsilon <= 700 else 0.0
+    if grow == 0 and not upper:
+        return 0.0
+    # Rounding may have put the edge a little off; the profile has slope -Q <= 1 there.
+    value = float(bands.p[0]) - grow * float(bands.q[0])
+    loose = float(bands.slack_p[0]) + grow * float(bands.slack_q[0])
+    loose += 4 * UNIT * (1 + epsilon) * float(bands.p[0])
+    # Atoms are computed too: each loss may be a few units in its last place off.
+    loss = atoms.loss + sign * 4 * UNIT * np.abs(atoms.loss)
+    beyond = loss > epsilon
+    excess = -np.expm1(epsilon - loss[beyond])
+    padded = 1e-14 if upper else 1e-14 + atoms.raised
+    rest = float(np.sum(atoms.p[beyond] * excess)) * (1 + sign * padded)
+    # A tiny mass at infinity may stand for a tail that was cut off: no lower bound has it.
+    if upper or atoms.infinite > 1e-100:
+        rest += atoms.infinite * (1 + sign * 4 * UNIT)
+    return min(1.0, max(0.0, value + sign * loose) + rest)
+
+
+def epsilon_of_one(pair: Pair, delta: float, *, upper: bool = True) -> float:
+    """Where one run has `delta`, to 1e-13 relative; infinity if nowhere below 10^7."""
+    def met(epsilon: float) -> bool:
+        return delta_of_one(pair, epsilon, upper=upper) <= delta
+
+    if met(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not met(high):
+        low, high = high, 2 * high
+        if high > _HIGHEST:
+            return math.inf if upper else low
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        if not low < middle < high or high - low <= 1e-14 * high:
+            break
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high if upper else low
+
+
+MOST_COINS = 1_000_000
+
+
+def coin(pair: Pair) -> float | None:
+    """The epsilon of binary randomized response, if `pair` is that; else None."""
+    if not isinstance(pair, AtomPair) or pair.infinite or len(pair.loss) != 2:
+        return None
+    low, high = pair.loss
+    return high if low == -high and abs(sum(pair.p) - 1) < 1e-14 else None
+
+
+def delta_of_coins(epsilon0: float, count: int, epsilon: float) -> float:
+    """delta of `count` randomized responses: two binomial tails [Kairouz, Oh, Viswanath 2015]."""
+    log_p, log_q = _log_tails(epsilon0, count, epsilon)
+    loose = _loose(epsilon0, count)
+    kept = math.exp(min(log_p + loose, 0.0))
+    lost = math.exp(min(epsilon + log_q, 0.0) - loose)
+    return min(1.0, max(0.0, kept - lost))
+
+
+def _log_tails(epsilon0: float, count: int, epsilon: float) -> tuple[float, float]:
+    """Logs of P and Q mass of losses (2k - count) epsilon0 above epsilon."""
+    from scipy.special import betainc
+
+    if epsilon >= count * epsilon0:  # also where the quotient below would be infinite
+        return -math.inf, -math.inf
+    k = math.floor((epsilon / epsilon0 + count) / 2) + 1
+    while k > 0 and (2 * (k - 1) - count) * epsilon0 > epsilon:
+        k -= 1
+    while (2 * k - count) * epsilon0 <= epsilon:
+        k += 1
+    if k > count:
+        return -math.inf, -math.inf
+    if k <= 0:
+        return 0.0, 0.0
+    if count * epsilon0 > _WIDE:
+        return _summed_tails(epsilon0, count, k)
+    likely, rare = 1 / (1 + math.exp(-epsilon0)), 1 / (1 + math.exp(epsilon0))
+    p, q = (float(betainc(k, count - k + 1, share)) for share in (likely, rare))
+    return (math.log(p) if p > 0 else -math.inf), (math.log(q) if q > 0 else -math.inf)
+
+
+def _summed_tails(epsilon0: float, count: int, least: int) -> tuple[float, float]:
+    """The same, term by term in logarithms: Q mass is far below the smallest float here."""
+    from scipy.special import gammaln
+
+    k = np.arange(least, count + 1, dtype=np.float64)
+    log_p = (gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1)
+             - (count - k) * epsilon0 - count * math.log1p(math.exp(-epsilon0)))
+    log_q = log_p - (2 * k - count) * epsilon0
+    return float(np.logaddexp.reduce(log_p)), float(np.logaddexp.reduce(log_q))
+
+
+def _loose(epsilon0: float, count: int) -> float:
+    """Relative error that we allow a tail."""
+    if count * epsilon0 > _WIDE:
+        return 1e-14 * count * (epsilon0 + math.log(count + 1.0))
+    if count <= 1000:
+        return 1e-13
+    # The probability of a face is rounded: the logarithm of a tail feels that by its distance.
+    return 1e-11 + 64 * UNIT * math.sqrt(count) * 40
+
+
+def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:
+    """Epsilon of `count` randomized responses at `delta`, to about 1e-11 relative, rounded up."""
+    low, high = math.ceil(count / 2) - 2, count  # losses are (2k - count) epsilon0
+    if delta_of_coins(epsilon0, count, 0.0) <= delta:
+        return 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        at = max(0.0, (2 * middle - count) * epsilon0)
+        low, high = (low, middle) if delta_of_coins(epsilon0, count, at) <= delta else (
+            middle, high)
+    left = max(0.0, (2 * low - count) * epsilon0)
+    # A product is rounded, and it may be the answer itself.
+    right = up(max(0.0, (2 * high - count) * epsilon0))
+    (log_p, log_q), loose = _log_tails(epsilon0, count, left), _loose(epsilon0, count)
+    rest = math.exp(min(log_p + loose, 0.0)) - delta
+    if rest <= 0 or log_q == -math.inf:
+        return right
+    value = math.log(rest) - log_q + loose
+    return min(max(value + 4e-16 * (abs(log_q) + 1), left), right)
+
 
 _GLANCE = 2e-3  # tolerance of a first look at the lane that is probably cheaper
 _GLANCE_SIZE = 1 << 13

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.bands import UNIT
 from privledger.accounting.pld.blended import Blended
-from privledger.accounting.pld.lattice import Lattice, harmless
+from privledger.accounting.pld.lattice import LEAST_COUNT, Lattice, close, harmless, near
 from privledger.accounting.pld.masses import Masses
-from privledger.accounting.pld.near_one import LEAST_COUNT, close, near
+from privledger.accounting.pld.pairs import UNIT
 
 _FEW = 4
 _VANISHING = -90.0  # log size below which a power is set to zero

@@ -15,8 +15,7 @@ from attrs import frozen
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.bands import UNIT
-from privledger.accounting.pld.pairs import Pair
+from privledger.accounting.pld.pairs import UNIT, Pair
 
 FAR = 600.0
 """Nats beyond which exp(loss) is left out of a split: all mass goes up."""

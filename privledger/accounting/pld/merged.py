@@ -14,9 +14,8 @@ import numpy as np
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.bands import UNIT
 from privledger.accounting.pld.masses import FAR, Masses, atom_blur, moved_by
-from privledger.accounting.pld.pairs import Pair
+from privledger.accounting.pld.pairs import UNIT, Pair
 
 _PARTS = 4  # of a band: each is one mass, at the loss that its sums have
 _FARTHEST = 128  # bands that a group reaches over, and at most a nat: 520 masses

@@ -13,6 +13,7 @@ Above it by chords of a polygon, below it by pairs on a grid: docs/proofs/bounde
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.pairs import AtomPair
-from privledger.rounding import down, up
+from privledger.accounting.pld.pairs import AtomPair, BoundedRangePair, Pair
+from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
+from privledger.rounding import down, multiply_up, up
 
 MOST_ROUNDS = 128  # in one profile; the profiles of more are put together as any pairs are
 LARGEST_RANGE, SMALLEST_RANGE = 2.0, 1e-6
@@ -317,3 +319,67 @@ def ranges_pair(eta: float, count: int, wide: float = USUAL) -> AtomPair:
     kept = p > 0
     return AtomPair(tuple(loss[kept].tolist()), tuple((p[kept] * (1 + 1e-12)).tolist()),
                     float(found.value[-1]), max(0.0, 1 + first), tight=False, raised=4e-12)
+
+
+# --- Which of a composition's choices are priced together, as `ranges` does.
+
+Items = tuple[tuple[Pair, int], ...]
+
+
+def forms(items: Items) -> Iterator[Items]:
+    """Compositions that dominate the same mechanisms; the least price counts.
+
+    A choice of range eta on a Poisson sample of rate q, its sample told, has the range
+    log(1 + q (e^eta - 1)) (docs/proofs/bounded-range.md, "Many choices").
+    """
+    yield items
+    found: dict[Pair, int] = {}
+    for pair, count in items:
+        one = _unsampled(pair)
+        found[one] = found.get(one, 0) + count
+    if found.keys() != dict(items).keys():
+        yield tuple(found.items())
+
+
+def _unsampled(pair: Pair) -> Pair:
+    if not (isinstance(pair, RemovePair | AddPair) and isinstance(pair.inner, BoundedRangePair)
+            and pair.inner.eta <= LARGEST_RANGE):
+        return pair
+    more = multiply_up(pair.rate, up(up(math.expm1(pair.inner.eta))))
+    return BoundedRangePair(min(pair.inner.eta, up(up(math.log1p(more)))))
+
+
+def only_ranges(items: Items) -> tuple[float, int] | None:
+    """Range and number where equal choices are all there is, and one profile holds them."""
+    if len(items) != 1:
+        return None
+    pair, count = items[0]
+    if isinstance(pair, BoundedRangePair) and _held(pair, count) and count <= MOST_ROUNDS:
+        return pair.eta, count
+    return None
+
+
+def _held(pair: BoundedRangePair, count: int) -> bool:
+    return count > 1 and SMALLEST_RANGE <= pair.eta <= LARGEST_RANGE
+
+
+def with_ranges(items: Items, wide: float) -> Items:
+    """The same with the choices of one range, those that weigh most, as pairs of many rounds.
+
+    Of one range only: in which order choices of different ranges cost most is not known.
+
+    Args:
+        wide: deviations of the loss that are held.
+    """
+    held = [(count * pair.eta**2, pair, count) for pair, count in items
+            if isinstance(pair, BoundedRangePair) and _held(pair, count)]
+    if not held:
+        return items
+    _, chosen, count = max(held, key=lambda one: one[0])
+    found: dict[Pair, int] = {pair: often for pair, often in items if pair != chosen}
+    whole, rest = divmod(count, MOST_ROUNDS)
+    if whole:
+        found[ranges_pair(chosen.eta, MOST_ROUNDS, wide)] = whole
+    if rest:
+        found[chosen if rest == 1 else ranges_pair(chosen.eta, rest, wide)] = 1
+    return tuple(found.items())

@@ -9,8 +9,7 @@ import numpy as np
 from attrs import field, frozen
 
 from privledger.accounting.moments import Array, log_mix
-from privledger.accounting.pld.bands import UNIT, Atoms, Bands
-from privledger.accounting.pld.pairs import Pair
+from privledger.accounting.pld.pairs import UNIT, Atoms, Bands, Pair
 
 
 def _unmix(loss: Array, rate: float) -> Array:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from attrs import evolve
 
-from privledger.accounting.pld.coins import CoinPair
 from privledger.accounting.pld.losses import (
     Lane,
     Losses,
@@ -18,7 +17,7 @@ from privledger.accounting.pld.losses import (
     Together,
     both_ways,
 )
-from privledger.accounting.pld.mixtures import MixturePair, binomial, held
+from privledger.accounting.pld.mixtures import CoinPair, MixturePair, binomial, held
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,

@@ -25,10 +25,9 @@ from privledger.graph.remember import own_copy, unshared
 from privledger.ledger import FilterRule
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import NOBODY, UNNAMED, ChargeFigures
-from privledger.ledger.view_figures import Amount, summed
+from privledger.ledger.view_figures import Amount, clean, summed
 from privledger.numerals import many
 from privledger.reports.page.marks import hue_of
-from privledger.reports.safe_text import clean
 from privledger.reports.spend import PlanSteps, silent
 from privledger.rounding import as_written, from_units, upward
 

@@ -14,7 +14,7 @@ from privledger.ledger import Budget, Entry, FilterRule, State, Store
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import ChargeFigures as Charged
 from privledger.ledger.view_charges import plan_or_none
-from privledger.ledger.view_figures import CHOSEN, Figure
+from privledger.ledger.view_figures import CHOSEN, Figure, clean
 from privledger.reports.page.drawing import (
     Drawing,
     Icicle,
@@ -40,7 +40,6 @@ from privledger.reports.page.past import (
 )
 from privledger.reports.page.people import People, ShownPerson, people
 from privledger.reports.risk import Risk
-from privledger.reports.safe_text import clean
 from privledger.reports.spend import GrantReport, LedgerReport, PlanSteps, silent
 from privledger.rounding import from_units
 from privledger.storage import shown as place_shown
@@ -250,7 +249,8 @@ def published(report: LedgerReport) -> LedgerReport:
     holder's process and the file's place are nobody's business.
     """
     grants = tuple(
-        evolve(grant, status=grant.status if _says_nothing(grant) else "charged in full",
+        evolve(grant, status=grant.status if grant.status == "scope" or (
+                   grant.note.startswith("handed back")) else "charged in full",
                note="; ".join(part for part in grant.note.split("; ")
                               if part.startswith(("corrected: ", "handed back", "an individual"))),
                time="", releases=0, lines=())
@@ -259,23 +259,11 @@ def published(report: LedgerReport) -> LedgerReport:
                   dead=(), refused=tuple({**body, "time": ""} for body in report.refused))
 
 
-def _says_nothing(grant: GrantReport) -> bool:
-    return grant.status == "scope" or grant.note.startswith("handed back")
-
-
 def _charges(report: LedgerReport, rows: dict[str, int]) -> tuple[PageCharge, ...]:
     places = {grant.name: place for place, grant in enumerate(report.grants)}
-    return tuple(
-        PageCharge(
-            grant,
-            one.position,
-            rows[one.name],
-            one.amount.share.value,
-            _asked(one),
-            places.get(one.scope or "", -1),
-        )
-        for grant, one in zip(report.grants, report.view.charges, strict=True)
-    )
+    return tuple(PageCharge(grant, one.position, rows[one.name], one.amount.share.value,
+                            _asked(one), places.get(one.scope or "", -1))
+                 for grant, one in zip(report.grants, report.view.charges, strict=True))
 
 
 def _asked(one: Charged) -> str:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from attrs import frozen
 
+from privledger.ledger.view_figures import clean
 from privledger.numerals import many
-from privledger.reports.safe_text import clean
 from privledger.rounding import upward
 
 # Round places on an axis: 0, 50, 100 and not 0, 58.5, 117; first days of months.

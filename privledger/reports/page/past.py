@@ -10,11 +10,11 @@ from attrs import evolve, frozen
 from privledger.findings import Finding
 from privledger.ledger import Entry, State
 from privledger.ledger.events import Granted
-from privledger.ledger.filters import Cap, FilterRule
+from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
-from privledger.ledger.view_charges import ChargeFigures, Part
-from privledger.ledger.view_figures import CHOSEN, Amount, Figure, summed
-from privledger.ledger.view_timeline import Moment, how_often, timeline
+from privledger.ledger.view_charges import ChargeFigures, Part, how_often
+from privledger.ledger.view_figures import CHOSEN, Amount, Figure, clean, summed
+from privledger.ledger.view_timeline import Moment, timeline
 from privledger.numerals import many
 from privledger.reports.page.marks import (
     DAY,
@@ -27,7 +27,6 @@ from privledger.reports.page.marks import (
     seconds_of,
     time_ticks,
 )
-from privledger.reports.safe_text import clean
 from privledger.rounding import downward_percent, upward
 
 MOST_POINTS = 400
@@ -354,23 +353,15 @@ def limits(
         if cap.per_window or cap.window:
             begun = past.windows[-1].time if past.windows else ""
         found.append(_limit(cap.title, rule, Amount(units, delta_units, rule),
-                            [one for one in view.charges if _falls(cap, state, one)],
+                            [one for one in view.charges
+                             if cap.matches(state.window, one.event
+                                            if isinstance(one.event, Granted) else None)],
                             begun if dated else "", past.last))
     return tuple(found)
 
 
-def _falls(cap: Cap, state: State, one: ChargeFigures) -> bool:
-    return cap.matches(state.window, one.event if isinstance(one.event, Granted) else None)
-
-
-def _limit(
-    name: str,
-    rule: FilterRule,
-    amount: Amount,
-    charges: Sequence[ChargeFigures],
-    begun: str,
-    last: str,
-) -> LimitLine:
+def _limit(name: str, rule: FilterRule, amount: Amount, charges: Sequence[ChargeFigures],
+           begun: str, last: str) -> LimitLine:
     newest = next((one.asked for one in reversed(charges)
                    if one.asked.units and one.paid), None)
     times = None if newest is None else how_often(
@@ -420,15 +411,6 @@ def said_of(findings: Sequence[Finding], told: Sequence[Told]) -> FindingText:
     """Each finding with its place among the entries that could be told."""
     there = {one.position for one in told}
     kept = findings[:MOST_FINDINGS]
-    return FindingText(
-        tuple(
-            FindingLine(
-                clean(one.rule, 80),
-                one.position if one.position in there else -1,
-                clean(one.message),
-            )
-            for one in kept
-        ),
-        len(findings) - len(kept),
-        tuple(told),
-    )
+    lines = tuple(FindingLine(clean(one.rule, 80), one.position if one.position in there else -1,
+                              clean(one.message)) for one in kept)
+    return FindingText(lines, len(findings) - len(kept), tuple(told))

@@ -21,6 +21,7 @@ from privledger.findings import Finding
 from privledger.graph import canonical
 from privledger.ledger import Entry
 from privledger.ledger.entries import entry_of
+from privledger.ledger.view_figures import clean
 from privledger.ledger.view_timeline import timeline
 from privledger.numerals import many
 from privledger.reports.page.drawing import row_values, short
@@ -35,7 +36,6 @@ from privledger.reports.page.marks import (
 )
 from privledger.reports.page.past import MOST_FINDINGS, PUBLIC, FindingText, Told, said_of
 from privledger.reports.page.people import People
-from privledger.reports.safe_text import clean
 from privledger.reports.survey import LedgerVerdict
 from privledger.rounding import downward, downward_percent, exact, upward, upward_percent
 from privledger.storage import shown

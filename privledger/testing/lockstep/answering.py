@@ -14,14 +14,12 @@ from privledger.mechanisms import (
     RandomizedResponse,
     TopK,
 )
-from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
 from privledger.questions.feature_choice import FeatureChoice
-from privledger.questions.label_query import LabelQuery
+from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.options import Picked
-from privledger.questions.quantile import QuantileChoice
 from privledger.questions.query import Query
-from privledger.questions.rates import flips
-from privledger.questions.response_query import ResponseQuery
+from privledger.questions.question import flips
 from privledger.testing.lockstep.kept import (
     Additive,
     Below,

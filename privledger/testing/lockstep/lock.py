@@ -16,7 +16,7 @@ from privledger.testing.examples import Example, same_records
 from privledger.testing.fitting import fresh
 from privledger.testing.lockstep.answering import answered
 from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
-from privledger.testing.lockstep.neighbours import Pair, any_value, corner, joined, rows_of
+from privledger.testing.lockstep.neighbours import Pair, amid, any_value, corner, joined, rows_of
 from privledger.testing.lockstep.replay import AMPLE, Fitting, fresh_words, replays
 from privledger.testing.lockstep.sampling import CUT_OFF, Samples, samples_of, uncoined, uncovered
 from privledger.testing.lockstep.shown import Path, Shown, beyond, paid, scattered, shown, unpaid
@@ -240,26 +240,6 @@ def kind_of_table(base: Example, turn: int, rng: Generator) -> Example:
         halves = np.repeat(rng.integers(0, base.n_records, size=2), 1 + rows // 2)
         return base.take(rng.permutation(halves))
     return base if turn // 9 % 2 else some
-
-
-def amid(table: Example, base: Example, low: float, high: float, rare: int = 0) -> Example:
-    """The same, squeezed into a part of the bounds; one category, and another so often."""
-    for column in base.schema.features:
-        given = table.X[column.name]
-        if column.kind == "numeric":
-            share = (given.astype(float) - column.lower) / (column.upper - column.lower)
-            share = low + (high - low) * share
-            values = (column.lower + share * (column.upper - column.lower)).astype(given.dtype)
-        else:
-            values = np.full(len(given), column.categories[0], dtype=given.dtype)
-            values[:rare] = column.categories[-1]
-        table = table.with_column(column.name, values)
-    target = base.schema.target
-    if target.kind == "numeric":
-        share = (table.y.astype(float) - target.lower) / (target.upper - target.lower)
-        table = evolve(table, y=target.lower + (low + (high - low) * share)
-                       * (target.upper - target.lower))
-    return table
 
 
 def record(table: Example, base: Example, rng: Generator) -> Example:

@@ -154,11 +154,34 @@ def neighbours(table: Example, relation: Relation, rng: Generator,
     return joined(rest, corner(table, rng)), joined(rest, record)
 
 
+def amid(table: Example, base: Example, low: float, high: float, rare: int = 0) -> Example:
+    """The same, squeezed into a part of the bounds; one category, and another so often."""
+    for column in base.schema.features:
+        given = table.X[column.name]
+        if column.kind == "numeric":
+            share = (given.astype(float) - column.lower) / (column.upper - column.lower)
+            share = low + (high - low) * share
+            values = (column.lower + share * (column.upper - column.lower)).astype(given.dtype)
+        else:
+            values = np.full(len(given), column.categories[0], dtype=given.dtype)
+            values[:rare] = column.categories[-1]
+        table = table.with_column(column.name, values)
+    target = base.schema.target
+    if target.kind == "numeric":
+        share = (table.y.astype(float) - target.lower) / (target.upper - target.lower)
+        table = evolve(table, y=target.lower + (low + (high - low) * share)
+                       * (target.upper - target.lower))
+    return table
+
+
 def first_pairs(base: Example, relation: Relation, rng: Generator) -> Iterator[Pair]:
-    """Pairs that have shown most: equal records, the example itself, few records, the grid."""
+    """Pairs that have shown most: equal records, the example itself, in a part of its bounds and
+    one beyond, few records, the grid."""
     yield worst_pair(base, relation)
     yield neighbours(base, relation, rng)
     low, high = extremes(base.schema)
+    some = base.take(np.arange(min(base.n_records, 60)))
+    yield neighbours(amid(some, base, 0.1, 0.6, rare=30), relation, rng, corner(base, rng, high))
     for few in (1, 2, 40):  # an empty table is refused at the door
         table = same_records(base, few, low)
         yield neighbours(table, relation, rng, corner(base, rng, high))

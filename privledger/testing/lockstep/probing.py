@@ -20,7 +20,6 @@ from privledger.graph import (
     Repeat,
     Sequential,
 )
-from privledger.graph.meter import filter_caps
 from privledger.guard import Ledger
 from privledger.guard.observer import _observing
 from privledger.guard.session import GrantedPlan
@@ -151,12 +150,12 @@ def _parts(leaf: Node, other: Node) -> Iterator[Case]:
 def _filters(leaf: Node) -> Iterator[Case]:
     narrow, wide = (IndividualFilter("gdp", cap, node=leaf) for cap in (1.0, 2.0))
     renyi = IndividualFilter("renyi", 1.0, 8.0, leaf)
-    one = Context("filter", "a", caps=filter_caps(narrow))
+    one = Context("filter", "a", caps=narrow.caps)
     plan = IndividualFilter("gdp", 1.0, node=Repeat(leaf, 2))
     yield "nobody's filter", narrow, (), ((), leaf)
     yield "a filter in the place of a table", leaf, (), ((one,), leaf)
     for other in (wide, renyi):
-        strange = Context("filter", "a", caps=filter_caps(other))
+        strange = Context("filter", "a", caps=other.caps)
         yield "a filter of other caps", narrow, (), ((strange,), leaf)
         yield "a name that means another filter", plan, (((one,), leaf),), ((strange,), leaf)
         yield "a filter of other caps", other, (), ((one,), leaf)

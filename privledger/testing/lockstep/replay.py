@@ -32,7 +32,7 @@ from privledger.guard.teller import Teller
 from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
 from privledger.ledger.codec import encode
-from privledger.ledger.entries import Chain, ReleaseLog
+from privledger.ledger.log import Chain, ReleaseLog
 from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.people.keys import PeopleKey
 from privledger.plugins import Priced

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from privledger.graph import Context, IndividualFilter, Node, OneOf, Parallel, Repeat, Tuning
 from privledger.graph.nodes import children
-from privledger.kernels.members import Members
-from privledger.questions.cells import CoinCells
-from privledger.questions.cross_cells import CrossCells
+from privledger.kernels.asking import Members
+from privledger.questions.cells import CoinCells, CrossCells
 from privledger.questions.derivation import Derivation
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.threshold import AboveThreshold

@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import privledger as pl
-from privledger.accounting.pld import contracted
-from privledger.accounting.pld.allocated import AllocatedPair, ratio_law
-from privledger.accounting.pld.attained import attained, attained_items
-from privledger.accounting.pld.coins import CoinPair
-from privledger.accounting.pld.contracted import ContractedPair, parts_of
+from privledger.accounting.pld.allocated import AllocatedPair, ratio_law, single_grid
+from privledger.accounting.pld.attained import (
+    ContractedPair,
+    _one,
+    attained,
+    attained_items,
+    parts_of,
+)
+from privledger.accounting.pld.mixtures import CoinPair
 from privledger.accounting.pld.pairs import (
     BoundedRangePair,
     GaussianPair,
@@ -68,8 +72,8 @@ def test_what_is_attained_stays_and_what_is_not_known_goes():
 
 @pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0])
 def test_masses_and_means_of_one_ratio(mu):
-    parts, size = contracted._one(mu), mpf(mu)
-    grid = contracted.single_grid(mu)[1:]
+    parts, size = _one(mu), mpf(mu)
+    grid = single_grid(mu)[1:]
     cells = np.searchsorted(grid, parts.place, side="right") - 1
     with mp.workdps(120):
         for k in range(0, len(parts.place), 97):

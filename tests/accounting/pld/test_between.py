@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privledger.accounting.pld import accountant, between, blended, compose
+from privledger.accounting.pld.accountant import profile
 from privledger.accounting.pld.blended import Blended
 from privledger.accounting.pld.lattice import Lattice, good_size
 from privledger.accounting.pld.masses import Masses
 from privledger.accounting.pld.pairs import GaussianPair, LaplacePair
 from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
-from privledger.accounting.pld.solve import profile
 from tests.accounting import contour
 from tests.accounting.pld import exact
 

@@ -13,12 +13,12 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privledger.accounting.pld.accountant import profile
 from privledger.accounting.pld.compose import Composed, compose
 from privledger.accounting.pld.lattice import Lattice, good_size
 from privledger.accounting.pld.masses import Masses, upper_masses
 from privledger.accounting.pld.merged import lower_masses
 from privledger.accounting.pld.pairs import BoundedRangePair, GaussianPair, LaplacePair, pure_pair
-from privledger.accounting.pld.solve import profile
 from tests.accounting.pld import exact
 
 Items = Sequence[tuple[Masses, int]]

@@ -9,8 +9,8 @@ import pytest
 from mpmath import mp
 
 import privledger as pl
+from privledger.accounting.pld.losses import pair_rdp
 from privledger.accounting.pld.merged import lower_masses
-from privledger.accounting.pld.pair_rdp import pair_rdp
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,

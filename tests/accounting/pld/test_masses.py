@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from privledger.accounting.pld.bands import UNIT
 from privledger.accounting.pld.lattice import offset_of
 from privledger.accounting.pld.masses import discounted, upper_masses
 from privledger.accounting.pld.merged import lower_masses
 from privledger.accounting.pld.pairs import (
+    UNIT,
     BoundedRangePair,
     GaussianPair,
     LaplacePair,

@@ -15,16 +15,16 @@ from privledger.accounting.pld import (
     Losses,
     accountant,
     both_ways,
+    by_pld,
     compose,
     losses,
     masses,
     pairs,
     sampled_pairs,
-    single,
 )
+from privledger.accounting.pld.accountant import profile
 from privledger.accounting.pld.lattice import Lattice
 from privledger.accounting.pld.pairs import BoundedRangePair, GaussianPair, LaplacePair, pure_pair
-from privledger.accounting.pld.solve import profile
 from tests.accounting.pld import exact
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -62,7 +62,7 @@ def one_run_is_the_closed_form() -> None:
         (pair, count), = losses.resolve(lane, 1e-20)
         assert count == 1
         for x in (0.0, 0.05, 0.21, 0.4):
-            found = single.delta_of_one(pair, x)
+            found = by_pld.delta_of_one(pair, x)
             true = exact.at(known, x)
             assert true <= found <= true + 1e-12, (lane, x)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.fft import rfft
 
 from privledger.accounting.pld import compose
-from privledger.accounting.pld.near_one import close, near
+from privledger.accounting.pld.lattice import close, near
 
 
 def law(size, seed):

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from privledger.accounting.pld.bands import UNIT, Atoms
+from privledger.accounting.pld.by_pld import delta_of_one, epsilon_of_one
 from privledger.accounting.pld.grid import GridPair, largest, product
-from privledger.accounting.pld.pair_rdp import pair_rdp
+from privledger.accounting.pld.losses import pair_rdp
 from privledger.accounting.pld.pairs import (
+    UNIT,
     AtomPair,
+    Atoms,
     BoundedRangePair,
     GaussianPair,
     LaplacePair,
@@ -25,7 +27,6 @@ from privledger.accounting.pld.pairs import (
     response_pair,
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
-from privledger.accounting.pld.single import delta_of_one, epsilon_of_one
 from tests.accounting.pld import exact
 
 CLOSE = 1e-12

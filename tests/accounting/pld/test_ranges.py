@@ -12,20 +12,22 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.accounting.pld import ranges
 from privledger.accounting.pld.accountant import delta_upper, epsilon_upper
+from privledger.accounting.pld.by_pld import delta_of_one
 from privledger.accounting.pld.pairs import BoundedRangePair
-from privledger.accounting.pld.range_forms import forms, only_ranges, with_ranges
 from privledger.accounting.pld.ranges import (
     MOST_ROUNDS,
     delta_above,
     epsilon_above,
     epsilon_below,
+    forms,
     mesh_of,
+    only_ranges,
     ranges_above,
     ranges_below,
     ranges_pair,
+    with_ranges,
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
-from privledger.accounting.pld.single import delta_of_one
 
 SIZES = st.floats(1e-3, 2.0)
 

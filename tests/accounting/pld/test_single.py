@@ -8,14 +8,14 @@ import mpmath as mp  # type: ignore[import-untyped]
 import pytest
 
 import privledger as pl
-from privledger.accounting.pld.pairs import AtomPair, LaplacePair, pure_pair, response_pair
-from privledger.accounting.pld.single import (
+from privledger.accounting.pld.by_pld import (
     coin,
     delta_of_coins,
     delta_of_one,
     epsilon_of_coins,
     epsilon_of_one,
 )
+from privledger.accounting.pld.pairs import AtomPair, LaplacePair, pure_pair, response_pair
 
 COINS = [
     (0.1, 2), (0.5, 30), (1.0, 7), (3.0, 1000), (0.01, 5000), (1e-3, 20_000),

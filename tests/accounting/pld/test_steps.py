@@ -11,10 +11,10 @@ import pytest
 
 import privledger as pl
 from privledger.accounting.pld.accountant import delta_upper, epsilon_lower, epsilon_upper
+from privledger.accounting.pld.by_pld import delta_of_one
 from privledger.accounting.pld.mixtures import MixturePair, binomial
 from privledger.accounting.pld.pairs import GaussianPair
 from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
-from privledger.accounting.pld.single import delta_of_one
 from privledger.errors import UnsupportedNode
 
 ONE = (1.0,)

@@ -23,7 +23,7 @@ import privledger as pl
 from privledger.guard import session as session_file
 from privledger.guard.vault import _vault_of
 from privledger.kernels import asking
-from privledger.kernels.members import Members
+from privledger.kernels.asking import Members
 from privledger.noise.seeded import generator
 from privledger.questions import sums
 from privledger.questions.blocks import clipped
