@@ -10,32 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
 from attrs import define, field
 
 from privledger.errors import (
-    IsolationError,
     NotGranted,
     PrivledgerError,
-    SchemaError,
     UnsupportedNode,
 )
-from privledger.facts.bins import STRANGE
 from privledger.facts.schema import Schema
 from privledger.facts.values import (
-    MOST_CELLS,
     Json,
     array_in,
     array_out,
-    items,
     table,
     text,
     whole,
 )
 from privledger.guard.dataset import Allocation, Dataset, Partition
 from privledger.questions import closed_set
-from privledger.questions.blocks import refuse_code
-from privledger.questions.closed_set import MOST_TEXT, WireField, is_wire, parts_of
+from privledger.questions.closed_set import from_wire, is_wire
 from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.score import Score
 from privledger.rounding import MOST_COUNT, count, number
@@ -174,10 +167,10 @@ class WireReader:
 
     def object(self, place: Any, kind: type[T]) -> T:
         """What a number stands for, if it is of that kind."""
-        found: T = self._one_of(place, (kind,))
+        found: T = self.one_of(place, (kind,))
         return found
 
-    def _one_of(self, place: Any, kinds: tuple[type, ...]) -> Any:
+    def one_of(self, place: Any, kinds: tuple[type, ...]) -> Any:
         found = self._objects.get(count("number", place, least=0))
         if type(found) not in kinds:
             raise NotGranted("nothing of the kind that is needed has this number; nothing was read")
@@ -185,7 +178,7 @@ class WireReader:
 
     def cells(self, place: Any) -> Any:
         """Cells of any known kind."""
-        return self._one_of(place, closed_set.CELLS)
+        return self.one_of(place, closed_set.CELLS)
 
     def keep(self, place: Any, what: Any) -> None:
         """Let a number stand for an object; for good, and once."""
@@ -214,7 +207,7 @@ class WireReader:
         elif name in _DERIVATIONS:
             self.keep(wire.get("id"), _DERIVATIONS[name](wire, self))
         else:
-            self.keep(wire.get("id"), self._built(wire, closed_set.NUMBERED))
+            self.keep(wire.get("id"), from_wire(wire, closed_set.NUMBERED, self))
 
     def handle(self, place: Any) -> Dataset:
         """One of the handles that were derived here."""
@@ -222,63 +215,7 @@ class WireReader:
 
     def query(self, value: Any) -> Any:
         """A question on one of the known handles, built as a learner in this process would."""
-        return self._built(value, closed_set.QUESTIONS)
-
-    def _built(self, value: Any, kinds: tuple[type, ...]) -> Any:
-        """An object of one of these kinds, by its own constructor, which checks every field."""
-        wire = table(value)
-        name = text(wire, "is")
-        kind = next((one for one in kinds if one.__name__ == name), None)
-        if kind is None:
-            raise UnsupportedNode("a description of an unknown kind. Nothing was read")
-        return kind(**{part.name: self._value(part, part.nested, wire, part.name)
-                       for part in parts_of(kind) if part.word != "key"})
-
-    def _value(self, part: WireField, nested: int, wire: Json, key: str) -> Any:
-        """A field of a message as the constructor takes it, of the type that the field has."""
-        value, word = wire.get(key), part.word
-        if nested:
-            most = 1000 if part.word == "owned" and part.kinds == closed_set.BLOCKS else 100_000
-            return tuple(self._value(part, nested - 1, {key: one}, key)
-                         for one in items(wire, key, most))
-        if word == "handle":
-            return self.handle(value)
-        if value is None and part.optional:
-            return None
-        if word == "text":
-            return text(wire, key, MOST_TEXT if key == "what" else None)
-        if word == "whole":
-            return whole(wire, key, MOST_COUNT if part.nested else MOST_CELLS)
-        if word == "real":
-            return number(key, value)
-        if word == "flag":
-            if not isinstance(value, bool):
-                raise UnsupportedNode(f"{key} is True or False. Nothing was read")
-            return value
-        if word == "array":
-            if part.sliced and isinstance(value, dict) and "slice" in value:
-                ends = [None if end is None else count("slice", end, least=-MOST_COUNT,
-                                                       most=MOST_COUNT)
-                        for end in items(value, "slice", 3)]
-                if len(ends) != 3:
-                    raise IsolationError("a slice has three ends")
-                return slice(*ends)
-            flags = part.letter == "b"
-            found = array_in(value, "u" if flags else part.letter)
-            return found.astype(np.bool_) if flags else found
-        if word == "schema":
-            return self._columns(items(wire, key))
-        if word == "function":
-            refuse_code()
-        return self._built(value, part.kinds) if word == "owned" else self._one_of(
-            value, part.kinds)
-
-    def _columns(self, names: list[Any]) -> Schema:
-        """These features, as they are on this side."""
-        known = {column.name: column for column in self.schema.features}
-        if not {str(name) for name in names} <= set(known):
-            raise SchemaError(STRANGE)
-        return Schema(self.schema.name, tuple(known[str(name)] for name in names))
+        return from_wire(value, closed_set.QUESTIONS, self)
 
 
 def _part(wire: Json, reader: WireReader, kind: type[Partition] | type[Allocation]) -> Dataset:

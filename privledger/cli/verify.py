@@ -126,8 +126,7 @@ def receipt(ledger: str, key_file: str | None, sign_key: str | None, output: str
     """
     if key_file and sign_key:
         raise click.UsageError("one signature: give --key-file or --sign-key")
-    if output is not None and Path(output).exists():
-        raise click.UsageError(f"{output} exists already")
+    _check_new(output)
     key = read_private_key(sign_key) if sign_key else None
     with reading(ledger) as opened:
         value = dated(opened)
@@ -136,8 +135,7 @@ def receipt(ledger: str, key_file: str | None, sign_key: str | None, output: str
     elif key is not None:
         value = sign_with(value, key)
     if output is not None:
-        with open(output, "x", encoding="utf-8") as file:
-            file.write(json.dumps(value, indent=2) + "\n")
+        _put(output, json.dumps(value, indent=2) + "\n")
     return Reply(value, lambda out: out.print(json.dumps(value, indent=2), markup=False,
                                               highlight=False, soft_wrap=True))
 
@@ -178,9 +176,7 @@ def prove(ledger: str, since: str | None, until: str | None, entry: int | None, 
     """
     if (since is None) == (entry is None):
         raise click.UsageError("give --since RECEIPT or --entry N")
-    for place in (output, verifier):
-        if place is not None and Path(place).exists():
-            raise click.UsageError(f"{place} exists already")
+    _check_new(output, verifier)
     with reading(ledger) as opened:
         rows, uuid = list(opened._history.store.rows()), opened.receipt.uuid
     if until is not None:
@@ -228,6 +224,12 @@ def _as_of(rows: list[Row], uuid: str, receipt: str) -> list[Row]:
     return rows[:size]
 
 
+def _check_new(*places: str | None) -> None:
+    for place in places:
+        if place is not None and Path(place).exists():
+            raise click.UsageError(f"{place} exists already")
+
+
 def _put(place: str, content: str) -> None:
     with open(place, "x", encoding="utf-8") as file:
         file.write(content)
@@ -259,8 +261,7 @@ def witness(book: str, receipt: str, proof: str | None, sign_key: str | None,
     """
     if (sign_key is None) == (key_file is None):
         raise click.UsageError("sign with --sign-key or --key-file")
-    if Path(output).exists():
-        raise click.UsageError(f"{output} exists already")
+    _check_new(output)
     value = load_receipt(receipt)
     if public_key is not None:
         check_signed_with(value, read_public_key(public_key))
@@ -278,14 +279,11 @@ def witness(book: str, receipt: str, proof: str | None, sign_key: str | None,
         os.fsync(file.fileno())
     note = {"receipt": value, "seen": seen}
     signed = sign_with(note, private) if private is not None else sign_receipt(note, secret)
-    with open(output, "x", encoding="utf-8") as place:
-        place.write(json.dumps(signed, indent=2) + "\n")
-
-    def render(out: Console) -> None:
-        out.print(text(f"witnessed: {many(shown.entries, 'entry', 'entries')} of {shown.uuid}, "
-                       f"seen {seen}; {output}", GREEN))
-
-    return Reply({"output": output, "seen": seen, **asdict(shown)}, render)
+    _put(output, json.dumps(signed, indent=2) + "\n")
+    words = (f"witnessed: {many(shown.entries, 'entry', 'entries')} of {shown.uuid}, seen {seen}; "
+             f"{output}")
+    return Reply({"output": output, "seen": seen, **asdict(shown)},
+                 lambda out: out.print(text(words, GREEN)))
 
 
 @contextlib.contextmanager

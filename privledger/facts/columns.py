@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, RelationMismatch, SchemaError
 from privledger.facts.schema import Column, Schema
+from privledger.facts.values import is_plain, refuse
 
 MISSING = -1
 
@@ -93,3 +95,17 @@ class TableFacts:
             raise InvalidValue("IndexCells places", places, "as many as there are people")
         if self.n_rows is not None and places != self.n_rows:
             raise InvalidValue("IndexCells places", places, "as many as there are rows")
+
+
+def own_schema(schema: Schema) -> Schema:
+    """A schema that nobody else holds."""
+    if type(schema) is not Schema or any(type(column) is not Column for column in schema.columns):
+        refuse(schema)
+    columns = [Column(*(getattr(column, one.name) for one in attrs.fields(Column)))
+               for column in schema.columns]
+    if not all(is_plain(column) for column in columns) or type(schema.name) is not str:
+        refuse(schema)
+    return Schema(schema.name, columns, schema.public_rows, schema.array_layout,
+                  schema.expected_rows, schema.expected_rows_provenance, schema.unit,
+                  schema.person, schema.public_people, schema.most_records,
+                  schema.most_records_provenance)

@@ -20,7 +20,8 @@ import numpy as np
 from attrs import define, field
 
 from privledger.errors import NotGranted, UnsupportedNode
-from privledger.facts.schema import Column, Schema
+from privledger.facts.columns import own_schema
+from privledger.facts.schema import Schema
 from privledger.facts.values import fixed, is_plain, is_plain_value, refuse
 from privledger.graph import Node
 from privledger.graph.nodes import LEAF_TYPES
@@ -55,23 +56,7 @@ def own_question(question: Any, vault: Vault) -> Any:
         UnsupportedNode: a part of it is of an unknown kind. NotGranted: of other data.
     """
     copy = Copies(vault).owned(question, closed_set.QUESTIONS)
-    if type(copy.what) is not str:
-        refuse(copy.what)
-    return copy
-
-
-def own_schema(schema: Schema) -> Schema:
-    """A schema that nobody else holds."""
-    if type(schema) is not Schema or any(type(column) is not Column for column in schema.columns):
-        refuse(schema)
-    columns = [Column(*(getattr(column, one.name) for one in attrs.fields(Column)))
-               for column in schema.columns]
-    if not all(is_plain(column) for column in columns) or type(schema.name) is not str:
-        refuse(schema)
-    return Schema(schema.name, columns, schema.public_rows, schema.array_layout,
-                  schema.expected_rows, schema.expected_rows_provenance, schema.unit,
-                  schema.person, schema.public_people, schema.most_records,
-                  schema.most_records_provenance)
+    return copy if type(copy.what) is str else refuse(copy.what)
 
 
 def remember(vault: Vault, schema: Schema) -> None:

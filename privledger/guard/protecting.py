@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from privledger.engines.driver import ChunkTable, Done
 from privledger.engines.engine import Engine
 from privledger.errors import DataError, InvalidValue, NotGranted, RelationMismatch, UnsupportedNode
-from privledger.facts.columns import Columns
+from privledger.facts.columns import Columns, own_schema
 from privledger.facts.schema import Schema
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
-from privledger.guard.mirror import own_schema, remember
+from privledger.guard.mirror import remember
 from privledger.guard.teller import short_name
 from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import History

@@ -16,10 +16,19 @@ import attrs
 import numpy as np
 from attrs import frozen
 
-from privledger.errors import SchemaError, UnsupportedNode
+from privledger.errors import IsolationError, SchemaError, UnsupportedNode
 from privledger.facts.bins import STRANGE, Bins
 from privledger.facts.schema import Schema
-from privledger.facts.values import Json, array_out
+from privledger.facts.values import (
+    MOST_CELLS,
+    Json,
+    array_in,
+    array_out,
+    items,
+    table,
+    text,
+    whole,
+)
 from privledger.questions.blocks import (
     Block,
     ClassIs,
@@ -55,6 +64,7 @@ from privledger.questions.score import (
 )
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.votes import Votes
+from privledger.rounding import MOST_COUNT, count, number
 
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
                               LabelQuery, ResponseQuery, AboveThreshold)
@@ -198,3 +208,76 @@ _WRITTEN: dict[str, Callable[[Any, Any], Any]] = {
     "array": lambda value, to: array_out(_bits(value)), "schema": _names,
     "shared": lambda value, to: to.object(value), "owned": is_wire,
 }
+
+
+class Reader(Protocol):
+    """Who reads what was written down: knows what its numbers stand for."""
+
+    @property
+    def schema(self) -> Schema:
+        """Of the data on this side."""
+
+    def handle(self, place: Any) -> Any:
+        """A handle on the guarded data."""
+
+    def one_of(self, place: Any, kinds: tuple[type, ...]) -> Any:
+        """What a number stands for, if it is of one of these kinds."""
+
+
+def from_wire(value: Any, kinds: tuple[type, ...], reader: Reader) -> Any:
+    """An object of one of these kinds, by its own constructor, which checks every field."""
+    wire = table(value)
+    name = text(wire, "is")
+    kind = next((one for one in kinds if one.__name__ == name), None)
+    if kind is None:
+        raise UnsupportedNode("a description of an unknown kind. Nothing was read")
+    return kind(**{part.name: _in(part, part.nested, wire, part.name, reader)
+                   for part in parts_of(kind) if part.word != "key"})
+
+
+def _in(part: WireField, nested: int, wire: Json, key: str, reader: Reader) -> Any:
+    """A field of a message as the constructor takes it, of the type that the field has."""
+    value, word = wire.get(key), part.word
+    if nested:
+        most = 1000 if part.word == "owned" and part.kinds == BLOCKS else 100_000
+        return tuple(_in(part, nested - 1, {key: one}, key, reader)
+                     for one in items(wire, key, most))
+    if word == "handle":
+        return reader.handle(value)
+    if value is None and part.optional:
+        return None
+    if word == "text":
+        return text(wire, key, MOST_TEXT if key == "what" else None)
+    if word == "whole":
+        return whole(wire, key, MOST_COUNT if part.nested else MOST_CELLS)
+    if word == "real":
+        return number(key, value)
+    if word == "flag":
+        if not isinstance(value, bool):
+            raise UnsupportedNode(f"{key} is True or False. Nothing was read")
+        return value
+    if word == "array":
+        if part.sliced and isinstance(value, dict) and "slice" in value:
+            ends = [None if end is None else count("slice", end, least=-MOST_COUNT,
+                                                   most=MOST_COUNT)
+                    for end in items(value, "slice", 3)]
+            if len(ends) != 3:
+                raise IsolationError("a slice has three ends")
+            return slice(*ends)
+        flags = part.letter == "b"
+        found = array_in(value, "u" if flags else part.letter)
+        return found.astype(np.bool_) if flags else found
+    if word == "schema":
+        return _columns(items(wire, key), reader.schema)
+    if word == "function":
+        refuse_code()
+    return from_wire(value, part.kinds, reader) if word == "owned" else reader.one_of(
+        value, part.kinds)
+
+
+def _columns(names: list[Any], schema: Schema) -> Schema:
+    """These features, as they are on this side."""
+    known = {column.name: column for column in schema.features}
+    if not {str(name) for name in names} <= set(known):
+        raise SchemaError(STRANGE)
+    return Schema(schema.name, tuple(known[str(name)] for name in names))

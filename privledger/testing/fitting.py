@@ -11,11 +11,11 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.facts.columns import Columns
+from privledger.facts.columns import Columns, own_schema
 from privledger.facts.schema import Schema
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.mirror import own_schema, remember
+from privledger.guard.mirror import remember
 from privledger.guard.observer import Found, Observer, _observing
 from privledger.guard.vault import Vault, _sealed
 from privledger.ledger import Budget
