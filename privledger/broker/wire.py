@@ -202,7 +202,7 @@ class WireReader:
         name = text(wire, "is")
         if name == "update":
             score = self.object(wire.get("score"), Score)
-            score.add(self._one_of(wire.get("cells"), closed_set.MOVES),
+            score.add(self.one_of(wire.get("cells"), closed_set.MOVES),
                       array_in(wire.get("values")))
         elif name in _DERIVATIONS:
             self.keep(wire.get("id"), _DERIVATIONS[name](wire, self))
