@@ -119,6 +119,7 @@ BY_HAND = {
     "errors.py": {"allowed"},                        # a limit of a process
     "broker/channel.py": {"self.patience"},          # seconds
     "guard/reserve.py": {"MOST_WAIT"},               # seconds
+    "questions/row_encoding.py": {"MOST_REACH", "MOST_WEIGHT", "size"},  # norms of public vectors
     "questions/sums.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
     "questions/question.py": {"least", "most", "low", "high"},  # sensitivities
     "reports/page/marks.py": {                       # places in a drawing, and axes

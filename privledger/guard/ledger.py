@@ -23,7 +23,7 @@ from privledger.guard.dataset import Dataset
 from privledger.guard.elsewhere import ExternalRun, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
-from privledger.guard.observer import tell
+from privledger.guard.inside import tell
 from privledger.guard.policing import keep
 from privledger.guard.protecting import Chunking, Identities, Late, ProtectedTable, grown, protected
 from privledger.guard.reserve import check_effort

@@ -16,9 +16,8 @@ from privledger.errors import NotGranted, public_name
 from privledger.graph import Context, IndividualFilter, Meter, Node, alone
 from privledger.graph.nodes import runs_elsewhere
 from privledger.guard.dataset import Dataset
-from privledger.guard.inside import Inside
+from privledger.guard.inside import Inside, observed
 from privledger.guard.mirror import forget_dead
-from privledger.guard.observer import observed
 from privledger.guard.release import release
 from privledger.guard.reserve import note_over
 from privledger.guard.spends import Scope, Spends

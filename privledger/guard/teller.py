@@ -42,7 +42,7 @@ from privledger.graph.nodes import (
 )
 from privledger.graph.remember import charging
 from privledger.guard.dataset import Dataset
-from privledger.guard.observer import observed
+from privledger.guard.inside import observed
 from privledger.guard.policing import forbids, refuse_forbidden
 from privledger.guard.recalled import (
     Answered,

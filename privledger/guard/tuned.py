@@ -21,8 +21,7 @@ from privledger.accounting.tuning import negative_binomial_mean
 from privledger.errors import InvalidValue, NotGranted
 from privledger.graph import Node, Tuning, from_json, to_json
 from privledger.guard.dataset import Dataset
-from privledger.guard.inside import Inside
-from privledger.guard.observer import observed
+from privledger.guard.inside import Inside, observed
 from privledger.guard.opaque import Opaque
 from privledger.guard.policing import keep
 from privledger.guard.vault import _behind, _hide

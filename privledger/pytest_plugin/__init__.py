@@ -53,7 +53,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def privledger_ledger(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
     """A fresh ledger in memory with the budget of the marker, or else of the policy."""
-    from privledger.guard.observer import _observing
+    from privledger.guard.inside import _observing
     from privledger.pytest_plugin.using import Noting, make_ledger
 
     marker = request.node.get_closest_marker(MARKER)

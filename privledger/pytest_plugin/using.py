@@ -8,7 +8,7 @@ from typing import Any
 
 import privledger as pl
 from privledger.gate import Policy, compare
-from privledger.guard.observer import Found, Observer
+from privledger.guard.inside import Found, Observer
 from privledger.reports import Outline, ledger_report, outline, survey
 from privledger.rounding import exact, upward
 

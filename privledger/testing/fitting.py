@@ -15,8 +15,8 @@ from privledger.facts.columns import Columns, own_schema
 from privledger.facts.schema import Schema
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
+from privledger.guard.inside import Found, Observer, _observing
 from privledger.guard.mirror import remember
-from privledger.guard.observer import Found, Observer, _observing
 from privledger.guard.vault import Vault, _sealed
 from privledger.ledger import Budget
 from privledger.plugins import Priced

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import PrivledgerError
 from privledger.facts.schema import Schema
-from privledger.guard.observer import Observer, _observing
+from privledger.guard.inside import Observer, _observing
 from privledger.noise.seeded import repeatable
 from privledger.questions import CustomScores, feature_scores
 from privledger.questions.blocks import CustomValue

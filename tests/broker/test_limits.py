@@ -237,12 +237,14 @@ def test_classes_of_leaves_that_no_message_carries_are_not_counted(tiny):
     server, plan = Server(tiny[1], "x"), pl.nodes.to_json(pl.Exponential(0.1))
     assert server.answer({"ask": "request", "plan": plan, "data": 0, "delta": 0.0,
                           "define": []})["session"] == 0
-    trees = [{"id": 1, "is": "Bins", "features": [tiny[1].schema.features[0].name],
+    empty = array_out(np.zeros(0, dtype=np.int32))
+    trees = [{"id": 1, "is": "Bins", "schema": [tiny[1].schema.features[0].name],
               "numeric_bins": 4, "grid": 1024, "cuts": []},
-             {"id": 2, "is": "GrownCells", "bins": 1}]
+             {"id": 2, "is": "GrownCells", "bins": 1, "parent": None, "feature": empty,
+              "cut": empty}]
     for depth in range(9):
-        nothing = array_out(np.full(2 ** depth, -1))
-        trees.append({"id": 3 + depth, "is": "GrownCells", "parent": 2 + depth,
+        nothing = array_out(np.full(2 ** depth, -1, dtype=np.int32))
+        trees.append({"id": 3 + depth, "is": "GrownCells", "bins": 1, "parent": 2 + depth,
                       "feature": nothing, "cut": nothing})
     labels = {"id": 20, "is": "IntervalCells", "name": "",
               "edges": np.linspace(0.0, 1.0, 99_000).tolist()}

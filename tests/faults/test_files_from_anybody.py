@@ -243,7 +243,7 @@ def test_small_plans_that_differ_add_up_and_repeats_do_not(book, monkeypatch):
 def test_what_a_writer_may_write_a_reader_accepts(book, monkeypatch):
     """With every limit as low as a writer can still work under: nothing honest is refused."""
     ledger, data = book
-    monkeypatch.setattr("privledger.ledger.entries.MOST_BODY", 4000)
+    monkeypatch.setattr("privledger.ledger.log.MOST_BODY", 4000)
     monkeypatch.setattr(limits, "MOST_BODY", 4000)
     leaf = pl.Gaussian(100.0)
     with ledger.request(pl.Repeat(pl.PoissonSample(0.01, leaf), 60), data) as session:

@@ -59,6 +59,9 @@ def everything(data):
     blocks = (q.Ones(), q.ColumnValue("x", 0.5, 0.5), q.ClassIs(1), q.TargetShares(),
               q.RowValues(["x"], 0.5), score.gradient(0.5, filtered=True), score.hessian(0.25),
               CustomValue(len, 0.5, "said so"))
+    rows = q.RowEncoding(["x", "c"], [0, 2], [0.1, 0.0], [0.5, 1.0], [True, False], "hinge")
+    score.add(rows, np.ones(5))
+    blocks += (q.LinearGradient(rows, 0.5, score), q.LinearGradient(rows, 0.5))
     return [
         *(q.Query(data, (block, q.Ones())) for block in blocks),
         *(q.Query(data, (q.Ones(),), one, "in cells") for one in cells),

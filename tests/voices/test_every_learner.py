@@ -29,7 +29,7 @@ def test_it_fits_and_predicts(make_ledger, name):
     ledger = make_ledger(epsilon=4.0, delta=1e-6, **PERSON)
     mine = clone(learner).set_params(epsilon=4.0, schema=schema)
     if "delta" in mine.get_params():
-        mine.set_params(delta=1e-6 if "SGBDT" in type(mine).__name__ else 0.0)
+        mine.set_params(delta=1e-6 if type(mine).__name__.startswith(("SGBDT", "Linear")) else 0.0)
     mine.fit(ledger.protect(X, y, schema, people=people))
     assert ledger.spent <= 4.0 * (1 + 1e-9)
     assert (len(mine.transform(X)) == 2 if hasattr(mine, "transform") else

@@ -52,7 +52,7 @@ def fitted(learner, schema, relation, make_ledger, people):
                                      random_state=3)
     known = mine.get_params()
     if "delta" in known:
-        mine.set_params(delta=1e-7 if "SGBDT" in type(mine).__name__ else 0.0)
+        mine.set_params(delta=1e-7 if type(mine).__name__.startswith(("SGBDT", "Linear")) else 0.0)
     if "relation" in known:
         mine.set_params(relation=relation)
     mine.fit(data)

@@ -21,7 +21,7 @@ from privledger.graph import (
     Sequential,
 )
 from privledger.guard import Ledger
-from privledger.guard.observer import _observing
+from privledger.guard.inside import _observing
 from privledger.guard.session import GrantedPlan
 from privledger.ledger import Budget
 from privledger.mechanisms import (

@@ -26,7 +26,7 @@ from privledger.facts.schema import Schema
 from privledger.graph import Context, Node, Tuning, canonical
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.observer import Observer, _observing
+from privledger.guard.inside import Observer, _observing
 from privledger.guard.session import Branch, GrantedPlan
 from privledger.guard.teller import Teller
 from privledger.guard.vault import Pass, Vault, _vault_of

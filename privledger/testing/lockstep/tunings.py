@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.graph import Tuning
 from privledger.graph.nodes import below
-from privledger.guard.observer import Observer, _observing
+from privledger.guard.inside import Observer, _observing
 from privledger.noise.seeded import Generator, generator
 from privledger.noise.source import SystemSource
 from privledger.noise.trials_law import TrialsLaw, number_of_trials
