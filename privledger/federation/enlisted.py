@@ -25,7 +25,7 @@ from privledger.rounding import count, probability
 
 MOST_OWNERS = 1000
 KEY_BYTES = 32
-_HELLO = b"privledger federation hello 1\0"
+_HELLO = b"privledger federation hello 2\0"
 
 
 def new_key() -> bytes:
