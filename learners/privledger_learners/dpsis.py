@@ -280,7 +280,8 @@ class DPSIS(_Selector):
     def _change(self, schema: pl.Schema) -> tuple[float, float]:
         score = self._score(schema)
         if isinstance(score, pl.questions.CustomScores):
-            return score.change
+            low, high = score.change
+            return low, high
         if score not in ("agreement", "rank", "correlation"):
             raise pl.InvalidValue("scores", score, "auto, agreement, rank, correlation or "
                                                   "CustomScores")
