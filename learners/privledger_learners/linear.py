@@ -37,7 +37,7 @@ from privledger_learners.guarding import note_features
 
 MOMENTUM, ROW_CAP, CLIP, ONE_HOT = 0.8, 1.5, 0.5, 1.4
 SCALE_SHARE, CLIP_SHARE = 0.2, 0.03
-MOST_REACH = 64.0
+MOST_REACH, MOST_NUMBERS = 64.0, 4096
 
 
 @frozen
@@ -203,6 +203,10 @@ class _Linear(PrivateLearner):
 
     def _recipe(self, schema: pl.Schema) -> Priced[LinearRule]:
         self._check()
+        columns = 1 + sum(len(column.categories) or 1 + self.hinges for column in schema.features)
+        if columns * score_width(schema) > MOST_NUMBERS:
+            raise pl.InvalidValue("schema", f"{columns} columns", f"at most {MOST_NUMBERS} columns "
+                                  "times classes: leave columns out, or hinges=False")
         mu = 1 / pl.calibrate(pl.Gaussian, self.epsilon, self.delta, self.relation)
         regression = schema.task == "regression"
         rule = LinearRule(

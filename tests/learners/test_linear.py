@@ -1,0 +1,77 @@
+"""Linear models: what they cost, what they learn, and what is refused before anything is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from privledger_learners import LinearClassifier, LinearRegressor
+
+import privledger as pl
+
+
+def schema_of(task, features=3, rows=None):
+    target = (pl.Column("y", "numeric", "target", -3.0, 3.0) if task == "regression" else
+              pl.Column("y", "categorical", "target", categories=("n", "p", "q")[: 2 + (
+                  task == "three")]))
+    return pl.Schema("t", (*(pl.Column(f"x{place}", "numeric", "feature", -1.0, 1.0)
+                             for place in range(features)), target))
+
+
+def table(task, n=4000):
+    rng = np.random.default_rng(0)
+    X = {f"x{place}": rng.uniform(-1, 1, n) for place in range(3)}
+    score = 2 * X["x0"] - X["x1"]
+    if task == "regression":
+        return X, score
+    return X, np.array(["n", "p", "q"])[(score > 0).astype(int) + (
+        (score > 1).astype(int) if task == "three" else 0)]
+
+
+@pytest.mark.parametrize(("task", "kind", "least"), [
+    ("regression", LinearRegressor, 0.9), ("two", LinearClassifier, 0.93),
+    ("three", LinearClassifier, 0.85)])
+def test_it_learns_and_its_price_is_its_epsilon(task, kind, least):
+    """Bounds lie far below what comes out; not a privacy test."""
+    X, y = table(task)
+    model = kind(epsilon=2.0, delta=1e-6, schema=schema_of(task)).fit(X, y)
+    assert model.score(X, y) > least
+    assert 2.0 * (1 - 1e-6) <= model.ledger_.spent <= 2.0
+    assert model.ledger_.verify() == []
+    (claim,) = model.claimed()
+    assert claim.claimed is None and claim.sound <= 2.0
+    scores = X["x0"] if task == "three" else model.coef_
+    assert np.isfinite(scores).all() and np.isfinite(model.intercept_).all()
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("rate", [1.0, 0.05])
+@pytest.mark.parametrize("task", ["regression", "two"])
+def test_the_plan_costs_epsilon(task, rate, relation):
+    kind = LinearRegressor if task == "regression" else LinearClassifier
+    learner = kind(epsilon=0.7, delta=1e-7, schema=schema_of(task), sampling_rate=rate,
+                   relation=relation, n_steps=30)
+    if rate < 1 and relation == "replace_one":
+        with pytest.raises(pl.errors.RelationMismatch):
+            learner.plan()
+        return
+    cost = pl.epsilon(learner.plan(), 1e-7, relation)
+    assert 0.7 * (1 - 1e-4) <= cost <= 0.7
+
+
+@pytest.mark.parametrize("wrong", [
+    {"delta": 0.0}, {"epsilon": np.nan}, {"n_steps": 1}, {"n_steps": True}, {"sampling_rate": 0.0},
+    {"gradient_clip": -1.0}, {"log_scale": 1}, {"hinges": None}, {"mode": "public"},
+    {"relation": "replace_label"}])
+def test_bad_parameters_are_refused(wrong):
+    with pytest.raises(pl.PrivledgerError):
+        LinearClassifier(**{"schema": schema_of("two"), **wrong}).plan()
+
+
+def test_a_table_that_is_too_wide_is_refused_before_anything_is_asked():
+    schema = schema_of("two", features=2048)
+    X, y = {f"x{place}": np.zeros(50) for place in range(2048)}, ["n"] * 50
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
+    with pytest.raises(pl.InvalidValue, match="hinges=False"):
+        LinearClassifier(schema=schema).fit(ledger.protect(X, y, schema))
+    assert ledger.spent == 0 and not ledger.state.grants
+    assert LinearClassifier(schema=schema, hinges=False).plan()
