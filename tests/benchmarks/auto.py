@@ -106,12 +106,17 @@ def made(name: str, schema: pl.Schema, epsilon: float) -> Any:
     if not entry or entry not in pl.plugins.learner_names():
         return None
     kind, delta = pl.load_learner(entry), 0.0 if name.endswith(", pure") else DELTA
+    learner = kind(epsilon=epsilon, delta=delta, schema=schema, unaccounted=True)
     try:
-        learner = kind(epsilon=epsilon, delta=delta, schema=schema, unaccounted=True)
         learner.plan(schema)
         return learner
     except pl.PrivledgerError:
-        return kind(epsilon=epsilon, delta=0.0, schema=schema, unaccounted=True)
+        pure = kind(epsilon=epsilon, delta=0.0, schema=schema, unaccounted=True)
+    try:
+        pure.plan(schema)
+    except pl.PrivledgerError:
+        return learner  # its own refusal says why
+    return pure
 
 
 def scored(model: Any, schema: pl.Schema, X: Any, y: np.ndarray, trained: np.ndarray) -> dict:
