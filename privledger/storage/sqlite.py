@@ -315,20 +315,22 @@ class SQLiteStore(Forking, Believing):
         if self._place is not None:
             self._place.notice()
 
-    def _unmark(self) -> None:
+    def _unmark(self) -> bool:
         """Before a clean close: whatever was committed so far reaches the file before this does,
-        and whoever writes afterwards marks the file again."""
+        and whoever writes afterwards marks the file again. False if it could not be written."""
         connection = self._connection
         if connection is None or self._read_only or connection.in_transaction:
-            return
+            return True
         try:
             begin(connection, 0.0)
             if check_header(connection, self.location):
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute("COMMIT")
-        except (*FAILURES, LedgerError):  # somebody else writes, and will close later
+        except (*FAILURES, LedgerError):  # a disk that fails; or somebody writes, and closes later
             with suppress(sqlite3.Error):
                 connection.rollback()
+            return False
+        return True
 
     def _look_around(self, connection: sqlite3.Connection) -> bool:
         """Schema and place, and whether the file is marked as in use; after a fault nothing that
@@ -358,7 +360,7 @@ class SQLiteStore(Forking, Believing):
 
     def _let_go(self) -> None:
         """Close what is open."""
-        self._unmark()
+        log, unmarked = Path(f"{self._path}-wal"), self._unmark()
         connection, place = self._connection, self._place
         self._connection = self._place = None
         self._known = []
@@ -369,8 +371,12 @@ class SQLiteStore(Forking, Believing):
                     # SQLite itself leaves the log of a file that was moved where it was.
                     with suppress(*FAILURES):
                         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            there = not unmarked and log.exists()
             if connection is not None:
                 connection.close()
+            if there and not log.exists():  # SQLite copied all of it, and the mark was left
+                with suppress(*FAILURES, OSError):
+                    unmark(self._path)
             if place is not None:
                 place.release()
 

@@ -38,7 +38,7 @@ def relation_of(name, more):
 
 def remote(name, more, **options):
     schema, params = LEARNERS[name]
-    delta = 1e-6 if "sgbdt" in name else 0.0
+    delta = 1e-6 if name.startswith(("sgbdt", "linear")) else 0.0
     relation = relation_of(name, more)
     try:
         return RemoteLearner.start(
