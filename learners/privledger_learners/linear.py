@@ -115,7 +115,9 @@ class LinearModel:
         encoding = encoding_of(self.schema, self.wide, self.centers, self.scales,
                                "hinge" if self.hinges else "", self.reach)
         columns = pl.encode_features(X, self.schema, strict=False)
-        found = self.start + encoding.vectors(columns) @ self.weights
+        # Whole steps on both sides: exact, so the same for any batch and on any machine.
+        exact = encoding.vectors(columns) @ np.rint(self.weights * 2.0**16)
+        found = self.start + exact * 2.0**-16
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
 
 
