@@ -57,7 +57,9 @@ def test_a_docstring_says_more_than_the_name():
 
 
 def test_every_module_says_what_is_in_it():
-    assert not [module for module in MODULES if not ast.get_docstring(house.tree(module))]
+    """More than a word that stands in for what is still to be written."""
+    assert not [module for module in MODULES
+                if len((ast.get_docstring(house.tree(module)) or "").split()) < 3]
 
 
 def anys() -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""TODO"""
+"""What an owner does to a ledger: correct, begin a window, make a key, back up, restore."""
 
 from __future__ import annotations
 

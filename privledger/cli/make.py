@@ -1,4 +1,4 @@
-"""TODO"""
+"""What an author begins with: a schema, a learner of one's own, the list of learners."""
 
 from __future__ import annotations
 

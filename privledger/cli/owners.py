@@ -1,4 +1,4 @@
-"""TODO"""
+"""Runs of several owners: the run file, who joins and who serves, and receipts of all."""
 
 from __future__ import annotations
 
