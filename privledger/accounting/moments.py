@@ -46,7 +46,7 @@ def excess(value: Array) -> Array:
     return found
 
 
-def gain(loss: Array, beta: Array) -> Array:
+def moment_gain(loss: Array, beta: Array) -> Array:
     """expm1(beta * loss) + beta * expm1(-loss), without cancellation."""
     return excess(beta * loss) + beta * excess(-loss)
 
@@ -59,7 +59,7 @@ def log_gain(loss: Array, beta: Array) -> Array:
     product = beta * loss
     huge = product > 600.0
     with np.errstate(divide="ignore"):
-        log = np.log(gain(np.where(huge, 0.0, loss), beta))
+        log = np.log(moment_gain(np.where(huge, 0.0, loss), beta))
     return np.where(huge, product, log)
 
 

@@ -14,9 +14,9 @@ from privledger.accounting.moments import (
     MARGIN,
     Array,
     excess,
-    gain,
     log_gain,
     log_mix,
+    moment_gain,
     raise_bounds,
 )
 from privledger.errors import InvalidValue
@@ -121,7 +121,7 @@ def pure_bounds(pure: Array, order: Array) -> Array:
     heavy = (rising > _LARGE) | (pure > _LARGE)
     loss = np.where(heavy, 0.0, pure)
     likely = 1 / (1 + np.exp(-loss))
-    moment = likely * gain(loss, beta) + np.exp(-loss) * likely * gain(-loss, beta)
+    moment = likely * moment_gain(loss, beta) + np.exp(-loss) * likely * moment_gain(-loss, beta)
     # log[p exp(beta eps) + (1-p) exp(-beta eps)] / beta, all terms of one sign here.
     tails = np.log1p(np.exp(-np.minimum(widest, _LARGE)))
     large = pure - (np.log1p(np.exp(-np.minimum(pure, _LARGE))) - tails) / beta
@@ -177,7 +177,7 @@ def _two_point_moment(width: float, beta: Array) -> Array:
     total = -np.expm1(-width)
     likely = -np.expm1(peak - width) / total
     rare = np.exp(peak - width) * -np.expm1(-peak) / total
-    return np.asarray(likely * gain(peak, beta) + rare * gain(peak - width, beta))
+    return np.asarray(likely * moment_gain(peak, beta) + rare * moment_gain(peak - width, beta))
 
 
 def _two_point_log(width: float, beta: Array) -> Array:

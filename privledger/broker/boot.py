@@ -75,7 +75,7 @@ class Later:
         return spec
 
 
-def refuse(output: int, text: str) -> None:
+def refuse_boot(output: int, text: str) -> None:
     """Tell the other side why nothing was started, in the channel's own format, and end."""
     say(output, {"unavailable": text})
 
@@ -87,7 +87,7 @@ def say(output: int, message: dict[str, Any]) -> None:
     os._exit(3)
 
 
-def main(config: dict[str, Any]) -> None:
+def run_boot(config: dict[str, Any]) -> None:
     """Confine, check that it holds, and hand over to the package."""
     source, output = config["input"], config["output"]
     low, high = sorted((source, output))
@@ -102,17 +102,17 @@ def main(config: dict[str, Any]) -> None:
     except Exception as error:
         why = str(error) if type(error).__name__ == "Unavailable" else type(error).__name__
     if why:
-        refuse(output, why)
+        refuse_boot(output, why)
     sys.path += config["path"]
     sys.meta_path[:0] = [Later(LARGE), Named(config["packages"])]
     try:
-        from privledger.broker.child import serve
+        from privledger.broker.child import serve_child
     except Exception as error:
         if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
             say(output, {"failed": {"error": "", "type": "MemoryError", "text": ""}})
-        refuse(output, f"its libraries cannot be imported there: {error}")
-    serve(source, output)
+        refuse_boot(output, f"its libraries cannot be imported there: {error}")
+    serve_child(source, output)
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    run_boot(json.loads(sys.argv[1]))

@@ -28,7 +28,7 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(word)
 
 
-def written(message: dict[str, object]) -> bytes:
+def written_message(message: dict[str, object]) -> bytes:
     """A message as bytes. Raises `ValueError` for NaN and infinity."""
     return json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
 
@@ -86,7 +86,7 @@ class Channel:
         Raises:
             IsolationError: the other side is gone, or does not read.
         """
-        data = written(message)
+        data = written_message(message)
         if len(data) > self.message_mb * MIB:
             raise IsolationLimit("message_mb", self.message_mb)
         rest = memoryview(len(data).to_bytes(4, "big") + data)

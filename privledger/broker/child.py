@@ -28,7 +28,7 @@ from privledger.facts.values import (
     bytes_out,
     items,
     table,
-    text,
+    text_field,
     whole,
 )
 from privledger.graph import Context, IndividualFilter, Node, to_json
@@ -37,7 +37,7 @@ from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
 from privledger.models import ModelFacts, kept, model_bytes, model_file, revived
-from privledger.plugins import checked, configured
+from privledger.plugins import checked_plugin, configured
 from privledger.questions.derivation import Step
 from privledger.questions.options import Picked
 from privledger.tables.chunk import Rows
@@ -98,12 +98,12 @@ class BrokeredLedger:
         reply = self._ask("request", plan=to_json(plan), data=self._describer.handle(data),
                           delta=float(delta), scope=None if scope is None else scope.name,
                           labels=dict(labels or {}), lease=lease, claimed=claimed)
-        return BrokeredSession(plan, text(reply, "grant"), reply["session"], data, self)
+        return BrokeredSession(plan, text_field(reply, "grant"), reply["session"], data, self)
 
     def open_scope(self, node: IndividualFilter, *, name: str | None = None,
                    delta: float = 0.0) -> Scope:
         reply = self._ask("open_scope", node=to_json(node), name=name, delta=float(delta))
-        return Scope(text(reply, "name"), node)
+        return Scope(text_field(reply, "name"), node)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -203,8 +203,9 @@ class Worker:
     def load(self, order: Json) -> Json:
         """Import the learner, make it, and say what it would spend."""
         self.schema = Schema.from_dict(order["schema"])
-        self.learner = configured(imported(order), text(order, "name"), table(order["params"]),
-                                  self.schema, text(order, "relation"))
+        self.learner = configured(imported(order), text_field(order, "name"),
+                                  table(order["params"]), self.schema,
+                                  text_field(order, "relation"))
         claims = [asdict(step) | {"sound": number_out(step.sound), "delta": number_out(step.delta),
                                   "claimed": None if step.claimed is None
                                   else number_out(step.claimed)}
@@ -215,10 +216,10 @@ class Worker:
 
     def fit(self, order: Json) -> Json:
         """Train on a handle whose rows are elsewhere."""
-        vault = _sealed(Elsewhere(text(order, "identity"), self.schema,
+        vault = _sealed(Elsewhere(text_field(order, "identity"), self.schema,
                                   order.get("unlabelled") is True, self._public_rows()))
         budget = Budget(number_in(order, "epsilon"), number_in(order, "delta"))
-        ledger = BrokeredLedger(text(order, "relation"), text(order, "mode"), budget,
+        ledger = BrokeredLedger(text_field(order, "relation"), text_field(order, "mode"), budget,
                                 self.channel, WireDescriber(vault, self.schema))
         self.learner.fit(Dataset(self.schema, vault, ledger=ledger))
         return {}
@@ -239,7 +240,7 @@ class Worker:
 
     def keep(self, order: Json) -> Json:
         """What was learned, as a model file; it is fetched in parts."""
-        facts = ModelFacts(text(order, "name"), self.schema, text(order, "relation"))
+        facts = ModelFacts(text_field(order, "name"), self.schema, text_field(order, "relation"))
         self._kept = model_bytes(kept(self.learner, facts))
         return {"size": len(self._kept)}
 
@@ -256,7 +257,7 @@ class Worker:
     def revive(self, order: Json) -> Json:
         """The fitted learner of the model file that was given."""
         self.schema = Schema.from_dict(order["schema"])
-        found = checked(imported(order), text(order, "name"))
+        found = checked_plugin(imported(order), text_field(order, "name"))
         self.learner, self._kept = revived(model_file(self._kept), found), b""
         return {"info": asdict(self.learner.info)}
 
@@ -271,8 +272,8 @@ class Worker:
 
 def imported(order: Json) -> Any:
     """What an entry point points at; only ever called in a confined process."""
-    found: Any = importlib.import_module(text(order, "module"))
-    for name in text(order, "attribute").split("."):
+    found: Any = importlib.import_module(text_field(order, "module"))
+    for name in text_field(order, "attribute").split("."):
         found = getattr(found, name)
     return found
 
@@ -290,7 +291,7 @@ def public_rows(columns: list[Any], schema: Schema) -> Any:
     return as_frame(table_)
 
 
-def serve(source: int, output: int) -> None:
+def serve_child(source: int, output: int) -> None:
     """Answer orders until the other side is gone."""
     channel = Channel(source, output, message_mb=_NO_LIMIT)  # what is too long, the other side says
     worker = Worker(channel)

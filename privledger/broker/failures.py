@@ -13,7 +13,7 @@ from privledger.errors import (
     PolicyViolation,
     PrivledgerError,
 )
-from privledger.facts.values import Json, table, text
+from privledger.facts.values import Json, table, text_field
 
 MOST_TEXT = 2000
 _NUMBERS = ("asked", "spent", "left")
@@ -34,7 +34,7 @@ def number_out(value: float) -> str:
 def number_in(body: Json, key: str) -> float:
     """The inverse of `number_out`."""
     try:
-        value = float.fromhex(text(body, key, 64))
+        value = float.fromhex(text_field(body, key, 64))
     except (ValueError, OverflowError):
         value = math.nan
     if math.isnan(value):
@@ -63,13 +63,13 @@ def error_out(error: BaseException) -> Json:
 def error_in(value: Any) -> PrivledgerError:
     """The error that `error_out` wrote, of the same class and with the same text."""
     body = table(value)
-    kind = PUBLIC.get(text(body, "error"), PrivledgerError)
+    kind = PUBLIC.get(text_field(body, "error"), PrivledgerError)
     if kind is BudgetExceeded:
         numbers: Any = {key: number_in(body, key) for key in _NUMBERS}
-        words: Any = {key: showable(text(body, key, 400)) for key in _WORDS}
+        words: Any = {key: showable(text_field(body, key, 400)) for key in _WORDS}
         numbers |= {"own": number_in(body, "own")} if "own" in body else {}
         return BudgetExceeded(**numbers, **words)
-    message = showable(text(body, "text", MOST_TEXT))
+    message = showable(text_field(body, "text", MOST_TEXT))
     found = kind.__new__(kind)
     Exception.__init__(found, message)
     if isinstance(found, PolicyViolation):

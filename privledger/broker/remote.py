@@ -41,7 +41,7 @@ from privledger.facts.values import (
     bytes_out,
     items,
     table,
-    text,
+    text_field,
     whole,
 )
 from privledger.graph import Node
@@ -439,17 +439,17 @@ def _claim(wire: Json) -> ClaimStep:
 
 def _said(wire: Json, key: str) -> str:
     """A text of the learner's process, which can do nothing to a terminal."""
-    return showable(text(wire, key, _MOST_TEXT))
+    return showable(text_field(wire, key, _MOST_TEXT))
 
 
 def _failure(wire: Json, server: Server | None, limits: Limits) -> PrivledgerError:
     """The error to raise: the owner's own if it is the one that ended the fit."""
     if not wire.get("error"):
-        if text(wire, "type", 100) in _NO_MEMORY or any(
-                words in text(wire, "text", _MOST_TEXT) for words in NO_MEMORY):
+        if text_field(wire, "type", 100) in _NO_MEMORY or any(
+                words in text_field(wire, "text", _MOST_TEXT) for words in NO_MEMORY):
             return IsolationLimit("memory_mb", limits.memory_mb)
-        return IsolationError(showable(f"the learner failed: {text(wire, 'type', 100)}: "
-                                       f"{text(wire, 'text', _MOST_TEXT)}"))
+        return IsolationError(showable(f"the learner failed: {text_field(wire, 'type', 100)}: "
+                                       f"{text_field(wire, 'text', _MOST_TEXT)}"))
     told = error_in(wire)
     if isinstance(told, ModelError):
         return told

@@ -155,7 +155,7 @@ def _landlock(places: list[str]) -> None:
     os.close(ruleset)
 
 
-def holds() -> str:
+def is_confined() -> str:
     """Try what must not work. Returns a complaint about what did; empty if nothing."""
     for path in ("/proc/self/status", "/etc/passwd", "/proc/1/environ"):
         try:

@@ -18,7 +18,7 @@ from privledger.broker.failures import error_out, number_out
 from privledger.broker.wire import WireReader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.facts.columns import TableFacts
-from privledger.facts.values import Json, array_out, items, text
+from privledger.facts.values import Json, array_out, items, text_field
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
 from privledger.graph.remember import charging
 from privledger.guard import Scope, Session
@@ -89,7 +89,7 @@ def scope_prefix(learner: str, labels: Mapping[str, str]) -> str:
     return f"{learner[:100]}[{mark}]: "
 
 
-def price_plan(plan: Node, delta: float, ledger: Teller) -> None:
+def price_confined(plan: Node, delta: float, ledger: Teller) -> None:
     """Price a plan as its request will, so that the request finds every price made.
 
     Args:
@@ -144,7 +144,7 @@ class Server:
             "filtered": self._filtered, "release": self._release, "close": self._close}
         try:
             self._reader.learn(items(message, "define"))
-            name = text(message, "ask")
+            name = text_field(message, "ask")
             if name not in asks:
                 raise NotGranted("a request of an unknown kind; nothing was read")
             return asks[name](message)
@@ -222,7 +222,7 @@ class Server:
         if delta > ledger.budget.delta:
             raise NotGranted("a delta above the budget's; nothing was read")
         with self.purse.pricing():
-            price_plan(node, delta, ledger)
+            price_confined(node, delta, ledger)
         return node, delta
 
     def _open_scope(self, message: Json) -> Json:
@@ -233,7 +233,7 @@ class Server:
         # Another learner's scope, or another team's, is paid for already: its name is not free.
         own = None if name is None else f"{scope_prefix(self.learner, self.labels)}{name!s:.60}"
         if name is not None:
-            text(message, "name")
+            text_field(message, "name")
         with self.purse.pricing():
             scope = self._ledger.open_scope(node, name=own, delta=delta)
         self._scopes[scope.name] = scope

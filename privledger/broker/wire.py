@@ -23,7 +23,7 @@ from privledger.facts.values import (
     array_in,
     array_out,
     table,
-    text,
+    text_field,
     whole,
 )
 from privledger.guard.dataset import Allocation, Dataset, Partition
@@ -199,7 +199,7 @@ class WireReader:
             raise failed
 
     def _one(self, wire: Json) -> None:
-        name = text(wire, "is")
+        name = text_field(wire, "is")
         if name == "update":
             score = self.object(wire.get("score"), Score)
             score.add(self.one_of(wire.get("cells"), closed_set.MOVES),

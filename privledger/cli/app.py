@@ -83,7 +83,7 @@ def _elsewhere() -> dict[str, list[EntryPoint]]:
 def _listed() -> list[tuple[str, str]]:
     """Every command with its line of help; none is imported."""
     lines = {name: short for name, (_, short) in COMMANDS.items()}
-    return sorted((lines | {name: described(points)
+    return sorted((lines | {name: described_command(points)
                             for name, points in _elsewhere().items()}).items())
 
 
@@ -234,7 +234,7 @@ def brought(ours: frozenset[str]) -> dict[str, list[EntryPoint]]:
     return {name: list(points.values()) for name, points in found.items()}
 
 
-def described(points: list[EntryPoint]) -> str:
+def described_command(points: list[EntryPoint]) -> str:
     """A line for the list of commands."""
     return "Of " + " and ".join(sorted(point.module.partition(".")[0] for point in points)) + "."
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 2.0
 
 
-def parameters(given: tuple[str, ...]) -> dict[str, Any]:
+def audit_parameters(given: tuple[str, ...]) -> dict[str, Any]:
     """`key=value` pairs; a value is JSON, or text if it is none."""
     found: dict[str, Any] = {}
     for pair in given:
@@ -55,7 +55,7 @@ def parameters(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def build(name: str, schema: Schema, epsilon: float, delta: float | None, relation: str,
+def build_audited(name: str, schema: Schema, epsilon: float, delta: float | None, relation: str,
           params: dict[str, Any]) -> Any:
     """The learner with its parameters; one without a parameter `delta` may be given none."""
     positive("epsilon", epsilon)
@@ -105,7 +105,7 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
     if by_lock:
         without_effect("with --lockstep, which replays a fit pair by pair", "fits")
     schema = Schema.load(schema_file)
-    made = build(learner, schema, epsilon, delta, relation, parameters(params))
+    made = build_audited(learner, schema, epsilon, delta, relation, audit_parameters(params))
     tasks = made.info.tasks
     if tasks and schema.task not in tasks:  # no premise is broken by a fit that cannot begin
         raise InvalidPlan("schema", Path(schema_file).name, f"for {' or '.join(tasks)}")

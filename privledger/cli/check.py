@@ -63,7 +63,7 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
     """
     from privledger.broker import ISOLATION
     from privledger.cli.plan import built_here, prepare
-    from privledger.cli.plan_gate import Sketch, check_plan, sketched
+    from privledger.cli.plan_gate import Sketch, gate_plan, sketched
 
     plan = Sketch(**sketch)
     if (subject is None) == (plan.learner is None):
@@ -82,11 +82,11 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
         if known.present:
             raise click.UsageError("a learner has no ledger: no receipt and no head to compare")
         name = f"learner {plan.learner}"
-        result = check_plan(lambda: sketched(plan), rules, known, plan.isolation, new=True)
+        result = gate_plan(lambda: sketched(plan), rules, known, plan.isolation, new=True)
     elif is_run_file(subject):
         name = shown(subject)
         isolate = None if plan.isolation is None else plan.isolation == ISOLATION
-        result = check_plan(
+        result = gate_plan(
             lambda: prepare(subject, data_dir, ledger,
                             lambda run, schema: built_here(run, schema, isolate)),
             rules, known, plan.isolation, new=new_ledger or rules.new_ledger)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def read_node(path: str) -> Node:
+def node_from_text(path: str) -> Node:
     """The node tree in a JSON file, as `privledger.nodes.to_json` writes it."""
     return from_json(load_json(path, "node tree"))
 
@@ -122,7 +122,7 @@ def explain_command(subject: str, grant: str | None, path: str | None, delta: fl
     elif subject.endswith(".json"):
         if delta is None:
             raise click.UsageError("--delta is needed for a node tree")
-        node, at, stated = read_node(subject), delta, relation or "add_remove"
+        node, at, stated = node_from_text(subject), delta, relation or "add_remove"
     else:
         from privledger.cli.plan import prepare
 
@@ -225,7 +225,8 @@ def risk(subject: str, fpr: tuple[float, ...], prior: tuple[float, ...], relatio
     if is_url(subject) or not subject.endswith((".json", ".toml")):
         return _of_ledger(subject, wrong, prior)
     if subject.endswith(".json"):
-        found = plan_risk(read_node(subject), relation or "add_remove", wrong=wrong, priors=prior)
+        found = plan_risk(node_from_text(subject), relation or "add_remove", wrong=wrong,
+                          priors=prior)
     else:
         from privledger.cli.plan import prepare
 

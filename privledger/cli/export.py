@@ -23,7 +23,7 @@ from privledger.cli.output import (
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
-from privledger.ledger.checkpoint import receipt_of
+from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.codec import encode
 from privledger.ledger.events import Enrolled, Settled
 from privledger.ledger.vectors import stored_under
@@ -31,7 +31,7 @@ from privledger.ledger.view import view_of
 from privledger.numerals import many
 from privledger.reading import load_toml
 from privledger.reports import audited
-from privledger.reports.formats import FORMATS, deployment, written
+from privledger.reports.formats import FORMATS, deployment, written_format
 from privledger.standalone.build import one_file
 from privledger.storage import shown
 
@@ -103,7 +103,7 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
 
 def _written(kind: str, entries: list[Entry], exact: bool) -> str:
     try:
-        found, said = written(kind, entries, folded(entries), exact=exact)
+        found, said = written_format(kind, entries, folded(entries), exact=exact)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, PrivledgerError):
             raise
@@ -125,7 +125,7 @@ def _deployment(store: Store, human: str) -> str:
         raise LedgerCorrupt("no deployment of a ledger that cannot be trusted: verify says why")
     state = folded(entries)
     return deployment(view_of(state, entries), load_toml(human, "deployment"),
-                      receipt_of(state).as_dict())
+                      remembered_receipt(state).as_dict())
 
 
 def entry_line(entry: Entry) -> str:

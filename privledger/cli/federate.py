@@ -90,10 +90,10 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None) -> Reply:
     Exit code 1 if it would be refused.
     """
     needed()
-    from privledger.cli.owners import load
+    from privledger.cli.owners import load_owners
     from privledger.cli.plan import render_plan
 
-    found = load(run_file, data_dir, ledger)
+    found = load_owners(run_file, data_dir, ledger)
 
     def render(out: Console) -> None:
         out.print(pairs([
@@ -102,17 +102,17 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None) -> Reply:
                        f"key {found.coordinator.owner.key.hex()}"),
             *((f"owner {place + 1}", f"{card.owner.name}, key {card.owner.key.hex()}")
               for place, card in enumerate(found.cards)),
-            *trusted(found)]))
+            *trusted_owners(found)]))
         out.print(text("Compare the digest and the keys with the others before anybody joins.",
                        "bold"))
         out.print()
         render_plan(out, found.prepared)
 
-    return Reply(found.prepared.as_dict() | described(found), render,
+    return Reply(found.prepared.as_dict() | described_party(found), render,
                  0 if found.prepared.price.fits else REFUSED)
 
 
-def trusted(found: FederatedFile) -> list[tuple[str, str]]:
+def trusted_owners(found: FederatedFile) -> list[tuple[str, str]]:
     """Whom an owner trusts, both prices, and that of somebody with rows at several owners."""
     several, of_person = found.run.owners_per_person, found.of_person
     if of_person is None:
@@ -134,7 +134,7 @@ def _both(found: FederatedFile) -> list[tuple[str, str]]:
             ("alone", f"epsilon {charge(found.alone)}: if all other owners give theirs away")]
 
 
-def described(found: FederatedFile) -> Json:
+def described_party(found: FederatedFile) -> Json:
     """The run and its owners, for JSON."""
     return {"name": found.run.name, "digest": found.run.digest.hex(), "address": found.address,
             "trains": {"name": found.coordinator.owner.name,
@@ -193,9 +193,9 @@ def join(run_file: str, secret: str, data_dir: str | None, table: str, ledger: s
     ledger refuses: then no row is read. 4 if the run ended early: what was charged stands.
     """
     needed()
-    from privledger.cli.owners import joined, render_joined
+    from privledger.cli.owners import joined_owners, render_joined
 
-    result = joined(run_file, secret, data_dir, table, ledger, receipt, wait)
+    result = joined_owners(run_file, secret, data_dir, table, ledger, receipt, wait)
     return Reply(result, lambda out: render_joined(out, result))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from privledger.cli.explain import read_node
+from privledger.cli.explain import node_from_text
 from privledger.cli.output import (
     GREEN,
     RED,
@@ -26,7 +26,7 @@ from privledger.errors import InvalidPlan, LedgerCorrupt, NotGranted
 from privledger.gate import NOT_TRUSTED
 from privledger.guard import Ledger
 from privledger.ledger import audit, folded
-from privledger.ledger.checkpoint import receipt_of
+from privledger.ledger.checkpoint import remembered_receipt
 from privledger.numerals import many
 from privledger.people.keys import make_people_key
 from privledger.storage import is_url, shown
@@ -55,7 +55,7 @@ def correct(ledger: str, grant: str, plan: str | None, void: bool, why: str) -> 
     """
     if (plan is None) != void:
         raise click.UsageError("give either --plan NODE.json or --void")
-    node = None if plan is None else read_node(plan)
+    node = None if plan is None else node_from_text(plan)
     with Ledger.open(ledger) as opened:
         before = opened.spent
         try:
@@ -154,7 +154,7 @@ def backup(ledger: str, to: str) -> Reply:
         store.close()
     made = SQLiteStore(to, read_only=True)
     try:
-        value = receipt_of(folded(made.read())).as_dict()
+        value = remembered_receipt(folded(made.read())).as_dict()
     finally:
         made.close()
     return Reply({"ledger": shown(ledger), "backup": to, "receipt": value}, lambda out: out.print(
@@ -189,7 +189,7 @@ def restore(copy: str, to: str, receipt: str | None, key_file: str | None, publi
                                  "restored": not findings and (not missing or accept_loss)}
         if value["restored"]:
             store.copy_to(to)
-            value["receipt"] = receipt_of(folded(entries)).as_dict()
+            value["receipt"] = remembered_receipt(folded(entries)).as_dict()
     finally:
         store.close()
 

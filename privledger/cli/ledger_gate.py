@@ -99,7 +99,7 @@ def answer_told(subject: str, policy: Policy, result: PrintedAnswer) -> Reply:
     """The verdict in every format; a job on GitHub gets a page, too."""
     def for_ci(format_: str) -> str:
         outcome = Outcome(subject, privledger.__version__, result.code, result.verdict, RULES,
-                          result.findings, dict(numbers(result, policy)), result.warnings)
+                          result.findings, dict(gate_numbers(result, policy)), result.warnings)
         if format_ == "github" and os.environ.get(SUMMARY):
             with open(os.environ[SUMMARY], "a", encoding="utf-8") as page:
                 page.write(summary(outcome))
@@ -113,7 +113,7 @@ def answer_told(subject: str, policy: Policy, result: PrintedAnswer) -> Reply:
                  lambda out: _render(out, result, policy), result.code, for_ci)
 
 
-def numbers(result: PrintedAnswer, policy: Policy) -> list[tuple[str, str]]:
+def gate_numbers(result: PrintedAnswer, policy: Policy) -> list[tuple[str, str]]:
     """What was compared."""
     facts = result.facts
     compared = [] if result.compared is None else [("compared", result.compared.text)]
@@ -158,7 +158,7 @@ def _render(out: Console, result: PrintedAnswer, policy: Policy) -> None:
     colour = RED if result.code != WITHIN else YELLOW if owed else GREEN
     out.print(text("; ".join([result.verdict, *owed]), colour))
     if result.facts is not None or result.compared is not None:
-        out.print(pairs(numbers(result, policy)))
+        out.print(pairs(gate_numbers(result, policy)))
     for warning in result.warnings:
         out.print(text(f"warning: {warning}", YELLOW))
     if result.findings:

@@ -54,7 +54,7 @@ def init(schema: str, source: str | None, name: str | None, target: str | None, 
     called = name or place.stem
     told, target = target is not None, target or None
     if source is None:
-        made = asked(called, target, provenance, expected_rows, told=told)
+        made = ask_for(called, target, provenance, expected_rows, told=told)
     elif source.endswith((".toml", ".json")):
         made = _again(Schema.load(source), name, target, provenance, expected_rows)
     elif source.endswith(".csv"):
@@ -112,7 +112,7 @@ def _role(column: Column, target: str) -> str:
     return "feature" if column.role == "target" else column.role
 
 
-def asked(name: str, target: str | None, provenance: str, expected_rows: int | None, *,
+def ask_for(name: str, target: str | None, provenance: str, expected_rows: int | None, *,
           told: bool) -> Schema:
     """Ask for columns, one after another, until a name is left empty; and for the target, unless
     it was told, or that there is none."""
@@ -169,7 +169,7 @@ def names_of(name: str) -> dict[str, str]:
             "class": "".join(word.capitalize() for word in name.split("-"))}
 
 
-def written(name: str) -> dict[str, str]:
+def written_files(name: str) -> dict[str, str]:
     """Every file of the package, by its path in it."""
     names = names_of(name)
     folder = files("privledger.cli") / "templates"
@@ -185,7 +185,7 @@ def written(name: str) -> dict[str, str]:
               help="Where to write it; must not exist or be empty [default: NAME, here].")
 def new(kind: str, name: str, directory: str | None) -> Reply:
     """Write a plugin package: a tiny learner that works, its entry point, its tests."""
-    made = written(name)
+    made = written_files(name)
     root = Path(directory if directory is not None else name)
     if root.exists() and any(root.iterdir()):
         raise InvalidValue("--directory", str(root), "a folder that is new or empty")

@@ -99,7 +99,7 @@ class FederatedFile:
         raise InvalidPlan("secret", own.card.owner.name, "of an owner of this run")
 
 
-def load(path: str, data_dir: str | None = None, ledger: str | None = None) -> FederatedFile:
+def load_owners(path: str, data_dir: str | None = None, ledger: str | None = None) -> FederatedFile:
     """Read the run file, its schema and its cards, and price the plan.
 
     Args:
@@ -243,11 +243,11 @@ def _party(found: FederatedFile, own: Identity, table: str) -> Iterator[tuple[Pa
             party.close()
 
 
-def joined(run_file: str, secret: str, data_dir: str | None, table: str, ledger: str,
+def joined_owners(run_file: str, secret: str, data_dir: str | None, table: str, ledger: str,
            receipt: str | None, wait: float) -> Json:
     """Take part; what `join` prints."""
     check_outputs(None, receipt)
-    own, found = read_identity(secret), load(run_file, data_dir, ledger)
+    own, found = read_identity(secret), load_owners(run_file, data_dir, ledger)
     with _party(found, own, table) as (party, book):
         note(f"{party.name}: calling {found.address}, run {found.run.digest.hex()[:16]}")
         answer_calls(party, own, found.coordinator, found.address, wait=wait,
@@ -266,7 +266,7 @@ def served(run_file: str, secret: str, data_dir: str | None, table: str | None,
            talks: bool) -> Json:
     """Wait, train, end; what `serve` prints."""
     check_outputs(model, receipts)
-    own, found = read_identity(secret), load(run_file, data_dir, ledger)
+    own, found = read_identity(secret), load_owners(run_file, data_dir, ledger)
     if own.card != found.coordinator:
         raise InvalidPlan("secret", own.card.owner.name, "of the run file's coordinator")
     if (table is None) != (own.card not in found.cards) or (table is None) != (ledger is None):

@@ -41,7 +41,7 @@ from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
 from privledger.guard.creating import differing
 from privledger.ledger import State
-from privledger.ledger.checkpoint import receipt_of
+from privledger.ledger.checkpoint import remembered_receipt
 from privledger.plugins import ClaimStep, configured, find_learner, is_shipped, load_learner
 from privledger.reports import PriceFigures, outline, plain, price_plan, release_count
 from privledger.reports.outline import reserved_line, too_few
@@ -81,7 +81,7 @@ class Prepared:
         return ({} if few is None else {"too_few": few}) | {
             "run": str(self.run.path), "learner": self.run.learner, "summary": info.summary,
             "paper": info.paper, "params": self.run.params, "ledger": shown(self.ledger),
-            "receipt": None if self.state is None else receipt_of(self.state).as_dict(),
+            "receipt": None if self.state is None else remembered_receipt(self.state).as_dict(),
             "ledger_exists": self.exists, "price": self.price, "fits": self.price.fits,
             "releases": release_count(self.node), "budget": self.run.budget,
             "claims": [claim_dict(step) for step in self.claims], "plan": to_json(self.node),
@@ -93,7 +93,7 @@ def claim_dict(step: ClaimStep) -> dict[str, Any]:
     return dict(plain(step), ratio=step.ratio)
 
 
-def build(run: RunFile, schema: Schema) -> Any:
+def build_learner(run: RunFile, schema: Schema) -> Any:
     """An instance of the run's learner; unknown parameters are refused by name."""
     return configured(load_learner(run.learner), run.learner, run.params, schema, run.relation)
 
@@ -130,7 +130,7 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
     """Build the plan of a run and price it, on top of what the ledger at `place` has spent."""
     run.unit_for(schema)
     schema.rows_for(run.relation)  # what no ledger of this relation protects has no price here
-    model = (make or build)(run, schema)
+    model = (make or build_learner)(run, schema)
     node = model.plan(schema)
     state = None if place is None else state_at(place)
     if state is not None:
@@ -156,7 +156,7 @@ def fitting(prepared: Prepared, most: float = math.inf) -> str:
     def fits(epsilon: float) -> bool:
         run = evolve(prepared.run, params=prepared.run.params | {"epsilon": epsilon})
         try:
-            node = build(run, prepared.schema).plan(prepared.schema)
+            node = build_learner(run, prepared.schema).plan(prepared.schema)
             price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
                                filter=run.filter, state=prepared.state, data=run.data,
                                labels=run.labels, everywhere=not run.data)
@@ -280,7 +280,7 @@ def built_here(run: RunFile, schema: Schema, isolate: bool | None) -> Any:
     """As `build`, of a run file whose limits, if it has any, are for a process of its own."""
     if run.limits != DEFAULTS and not wanted(isolate, run.learner):
         raise InvalidPlan("[isolation]", "given", HERE)
-    return build(run, schema)
+    return build_learner(run, schema)
 
 
 def _no_limits(given: dict[str, Any] | None, patience: float | None) -> None:

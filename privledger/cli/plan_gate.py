@@ -70,7 +70,7 @@ def _params(given: Sequence[str]) -> dict[str, Any]:
         raise click.UsageError("--param takes NAME=VALUE, with VALUE as TOML writes it") from None
 
 
-def check_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
+def gate_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
                isolation: str | None, *, new: bool) -> PrintedAnswer:
     """Price a plan, on top of what its ledger has spent already, before any data is opened.
 

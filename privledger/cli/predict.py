@@ -55,12 +55,13 @@ def predict(model: str, table: str, output: str | None, schema_file: str | None,
         note("NOT PRIVATE: the model was made with seeded noise, in simulation")
     name = schema.target.name
     if output:
-        Path(output).write_text(as_csv(name, values), encoding="utf-8")
+        Path(output).write_text(predictions_csv(name, values), encoding="utf-8")
         note(f"{len(values)} predictions written to {output}")
     return Reply({"learner": found.header["learner"], "private": found.header["private"],
                   "target": name, "rows": len(values), "output": output,
                   "predictions": None if output else values},
-                 lambda out: None if output else click.echo(as_csv(name, values), nl=False))
+                 lambda out: None if output else click.echo(predictions_csv(name, values),
+                                                            nl=False))
 
 
 def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,
@@ -97,7 +98,7 @@ def _plain(learner: Any, X: Any) -> list[Any]:
     return list(found)
 
 
-def as_csv(name: str, values: list[Any]) -> str:
+def predictions_csv(name: str, values: list[Any]) -> str:
     """One column under the target's name."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")

@@ -62,7 +62,7 @@ from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.reserve import MOST_WAIT, patience, refused
+from privledger.guard.reserve import MOST_WAIT, patience, refused_grant
 from privledger.ledger import audit
 from privledger.models import ModelFacts, kept, write_model
 from privledger.numerals import many
@@ -145,7 +145,8 @@ def split_off(X: Any, y: Any, schema: Schema, fraction: float) -> tuple[Table, T
         X, y, schema, fraction)
     if public.all() or not public.any():
         raise InvalidPlan("[evaluate] holdout", fraction, "one that leaves rows on both sides")
-    return (take(X, ~public), take(y, ~public)), (take(X, public), take(y, public))
+    return ((take_holdout(X, ~public), take_holdout(y, ~public)),
+            (take_holdout(X, public), take_holdout(y, public)))
 
 
 def _public_people(X: object, schema: Schema, fraction: float) -> NDArray[np.bool_]:
@@ -167,7 +168,7 @@ def _public_rows(X: object, y: object, schema: Schema, fraction: float) -> NDArr
     return np.array([_is_below(row.tobytes(), fraction) for row in table], dtype=bool)
 
 
-def take(table: Any, mask: NDArray[np.bool_]) -> Any:
+def take_holdout(table: Any, mask: NDArray[np.bool_]) -> Any:
     """Rows of a frame, a series, a mapping of columns or an array."""
     if isinstance(table, Mapping):
         return {name: np.asarray(column)[mask] for name, column in table.items()}
@@ -247,7 +248,7 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
             saved = save(result, prepared, model) if model else True
             if receipt:
                 told = {"ledger": Path(shown(book.path)).name, **dated(book)}
-                saved = written(told, receipt) and saved
+                saved = written_run(told, receipt) and saved
     del result["model"]
     return Reply(result, lambda out: render_run(out, result), 0 if saved else INTERNAL)
 
@@ -314,7 +315,7 @@ def refuse_early(prepared: Prepared, book: Ledger) -> None:
     fit later is refused when it was waited for."""
     error = prepared.price.error
     if error is not None and not (book.wait and isinstance(error, BudgetExceeded)):
-        book._history.note(refused(prepared.run.learner, error))
+        book._history.note(refused_grant(prepared.run.learner, error))
         raise error
 
 
@@ -398,7 +399,7 @@ def save(result: dict[str, Any], prepared: Prepared, path: str) -> bool:
     return True
 
 
-def written(told: object, path: str) -> bool:
+def written_run(told: object, path: str) -> bool:
     """Keep a receipt as JSON. The budget is spent by now, so a failure is said, and exits 4."""
     try:
         Path(path).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ import click
 from attrs import evolve
 
 from privledger.accounting import RELATIONS, check_relation
-from privledger.cli.explain import find_grant, read_node
+from privledger.cli.explain import find_grant, node_from_text
 from privledger.cli.output import (
     GREEN,
     RED,
@@ -138,7 +138,7 @@ def _learner(learner: str, schema: str | None, epsilon: float | None, delta: flo
 
 def _plan_of(node_file: str | None, again: str | None, state: State) -> Node:
     if node_file is not None:
-        return read_node(node_file)
+        return node_from_text(node_file)
     assert again is not None
     plan = find_grant(state, again).plan
     if plan is None:

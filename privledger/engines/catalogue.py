@@ -124,7 +124,7 @@ class Catalogue:
     def _watch(self, what: object, number: int) -> None:
         """Note when nobody holds a score, or bins that were bought, any more."""
         if type(what) is Score:
-            weakref.finalize(what, self._dead.append, ("score", named(self.name, number)))
+            weakref.finalize(what, self._dead.append, ("score", catalogue_name(self.name, number)))
         elif type(what) is Bins and what.cuts:
             weakref.finalize(what, self._dead.append, ("codes", bins_label(what)))
 
@@ -213,10 +213,10 @@ class Read:
 
     def name(self, what: object) -> str:
         """A lasting name of a numbered object."""
-        return named(self.file, self._numbers[what])
+        return catalogue_name(self.file, self._numbers[what])
 
 
-def named(catalogue: str, number: int) -> str:
+def catalogue_name(catalogue: str, number: int) -> str:
     """A lasting name of an object: of this catalogue's, and of no other's."""
     return f"{catalogue[-16:]}-{number}"
 

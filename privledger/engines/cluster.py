@@ -50,7 +50,7 @@ class Sealed:
         return secrets.token_hex(16)
 
 
-def answered(sealed: Sealed) -> bytes:
+def answer_sealed(sealed: Sealed) -> bytes:
     """A worker's reply. b"" where there is none: another version of this package, or no spool."""
     try:
         if sealed.kernels != kernels_digest():
@@ -160,7 +160,7 @@ class Dask:
     def _sent(self, path: str, message: bytes) -> Future[bytes]:
         with contextlib.suppress(Exception):
             return self.client.submit(
-                answered, Sealed(path, kernels_digest(), message), pure=False, retries=0,
+                answer_sealed, Sealed(path, kernels_digest(), message), pure=False, retries=0,
                 key=f"privledger-{secrets.token_hex(16)}")
         raise EngineError(_UNREACHED)
 

@@ -27,7 +27,7 @@ from privledger.engines.messages import (
     Said,
     Spending,
     asked_to_bytes,
-    said_of,
+    message_said,
 )
 from privledger.errors import DataError, EngineError, SpoolError
 from privledger.facts.columns import Columns
@@ -244,7 +244,7 @@ class _Asking:
     def _take(self, reply: bytes) -> None:
         """Add one block, if it is one of this release that nobody answered yet."""
         try:
-            said = said_of(self.table.folder.key, reply)
+            said = message_said(self.table.folder.key, reply)
         except EngineError:
             return  # a stranger's: as good as none
         if said.release != self.release or said.status == LATE:

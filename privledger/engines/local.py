@@ -49,7 +49,7 @@ def described(engine: str) -> str:
 
 
 _BOOT = ("import json, sys; sys.path += json.loads(sys.argv[1]); "
-         "from privledger.engines.worker import serve; serve()")
+         "from privledger.engines.worker import serve_worker; serve_worker()")
 
 
 def libraries() -> list[str]:

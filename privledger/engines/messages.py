@@ -73,7 +73,7 @@ argument of theirs (scores that were found) stays behind."""
 Tree: TypeAlias = "int | str | list[Tree] | dict[str, Tree] | None"
 
 
-def to_bytes(sketch: Sketch) -> bytes:
+def message_to_bytes(sketch: Sketch) -> bytes:
     """A sketch, as `from_bytes` reads it."""
     arrays: list[Array] = []
     head = json.dumps(_tree(sketch, arrays)).encode()
@@ -98,7 +98,7 @@ def _tree(what: object, arrays: list[Array]) -> Tree:
     raise EngineError(f"a sketch that holds a {type(what).__name__}")
 
 
-def from_bytes(text: bytes) -> Sketch:
+def message_from_bytes(text: bytes) -> Sketch:
     """The inverse of `to_bytes`.
 
     Raises:
@@ -230,11 +230,11 @@ def said_to_bytes(key: bytes, said: Said) -> bytes:
     """A reply, sealed."""
     head = json.dumps([said.release, said.chunks, said.layout, said.rows, said.status,
                        said.fresh]).encode()
-    body = to_bytes(said.sketch) if said.status == DONE else b""
+    body = message_to_bytes(said.sketch) if said.status == DONE else b""
     return seal(key, SAID, len(head).to_bytes(8, "little") + head + body)
 
 
-def said_of(key: bytes, message: bytes) -> Said:
+def message_said(key: bytes, message: bytes) -> Said:
     """The inverse of `said_to_bytes`.
 
     Raises:
@@ -253,4 +253,4 @@ def said_of(key: bytes, message: bytes) -> Said:
     if found.status != DONE:
         return found
     return Said(found.release, found.chunks, found.layout, found.rows, found.status, found.fresh,
-                from_bytes(text[8 + size :]))
+                message_from_bytes(text[8 + size :]))

@@ -48,7 +48,7 @@ def receive(file: BinaryIO) -> bytes | None:
     return part if len(head) == _LENGTH and len(part) == size else None
 
 
-def serve() -> None:
+def serve_worker() -> None:
     """Answer until the input ends."""
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever is printed goes nowhere
@@ -64,4 +64,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve_worker()

@@ -69,7 +69,7 @@ def bytes_out(data: bytes) -> str:
 def bytes_in(wire: Json, key: str) -> bytes:
     """The inverse of `bytes_out`."""
     try:
-        return base64.b64decode(text(wire, key), validate=True)
+        return base64.b64decode(text_field(wire, key), validate=True)
     except (binascii.Error, ValueError):
         raise IsolationError(f"{key} must be bytes in base64") from None
 
@@ -86,12 +86,12 @@ def array_out(array: Any) -> Json:
 def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
     """The inverse of `array_out`; a private copy of exactly the bytes that were sent."""
     wire = table(value)
-    dtype = _DTYPES.get(text(wire, "dtype"))
+    dtype = _DTYPES.get(text_field(wire, "dtype"))
     shape = tuple(count("shape", size, least=0) for size in items(wire, "shape"))
     if dtype is None or dtype.kind not in kinds or len(shape) > 2:
         raise IsolationError("an array of another kind or with too many dimensions")
     try:
-        data = base64.b64decode(text(wire, "data"), validate=True)
+        data = base64.b64decode(text_field(wire, "data"), validate=True)
     except (binascii.Error, ValueError):
         raise IsolationError("an array whose bytes are not base64") from None
     if len(data) != dtype.itemsize * (shape[0] if shape else 1) * (
@@ -108,7 +108,7 @@ def table(value: Any) -> Json:
     return value
 
 
-def text(wire: Json, key: str, limit: int | None = None) -> str:
+def text_field(wire: Json, key: str, limit: int | None = None) -> str:
     """A text of a message, cut to `limit` characters. Raises `IsolationError` if it is none."""
     value = wire.get(key)
     if not isinstance(value, str):

@@ -17,9 +17,9 @@ from types import TracebackType
 import grpc
 from attrs import define, field
 
-from privledger.broker.channel import parsed, written
+from privledger.broker.channel import parsed, written_message
 from privledger.errors import EngineError, InvalidPlan, PrivledgerError
-from privledger.facts.values import Json, table, text
+from privledger.facts.values import Json, table, text_field
 from privledger.federation.cards import Card, Identity
 from privledger.federation.enlisted import Run
 from privledger.federation.party import Party
@@ -55,7 +55,7 @@ class Called:
         if self._gone or not self.there.is_set():
             raise EngineError("the owner is gone")
         self._number += 1
-        self._out.put(written({"number": self._number, "message": message}))
+        self._out.put(written_message({"number": self._number, "message": message}))
 
     def receive(self) -> Json:
         """As `Line.receive`. Replies to what was asked before are thrown away."""
@@ -180,7 +180,7 @@ class Callers:
                 context.abort(grpc.StatusCode.ALREADY_EXISTS, "nobody joins a run again")
             self._here.add(name)
         try:
-            asked = text(parsed(next(replies)), "run", 64)
+            asked = text_field(parsed(next(replies)), "run", 64)
         except (StopIteration, grpc.RpcError, PrivledgerError):
             asked = ""
         if asked != self.run.digest.hex():
@@ -220,7 +220,7 @@ def answer_calls(party: Party, own: Identity, other: Card, address: str, *,
         EngineError: it is not there, is somebody else, or went away before the run was over.
     """
     out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    out.put(written({"run": party.run.digest.hex()}))
+    out.put(written_message({"run": party.run.digest.hex()}))
     credentials = grpc.ssl_channel_credentials(
         other.certificate.encode("ascii"), own.transport_key.encode("ascii"),
         own.card.certificate.encode("ascii"))
@@ -251,7 +251,8 @@ def _talk(party: Party, messages: grpc.CallIterator[bytes],
     for data in _heard(messages, silence):
         said = parsed(data)
         number = count("number", said.get("number"), least=0)
-        out.put(written({"number": number, "reply": party.answer(table(said.get("message")))}))
+        out.put(written_message({"number": number,
+                                 "reply": party.answer(table(said.get("message")))}))
     if party.statement is None:
         raise EngineError("whoever trains hung up before the end; what was charged stands")
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from privledger.errors import InvalidPlan
-from privledger.facts.values import Json, text
+from privledger.facts.values import Json, text_field
 from privledger.federation.enlisted import Owner, is_signed, new_key, public_key, signed
 from privledger.graph import canonical
 from privledger.reading import load_json
@@ -125,8 +125,8 @@ def read_identity(path: str | Path) -> Identity:
     try:
         if value["kind"] != SECRET:
             raise ValueError
-        secret = bytes.fromhex(text(value, "secret", 64))
-        card, key = value["card"], text(value, "transport_key", 4000)
+        secret = bytes.fromhex(text_field(value, "secret", 64))
+        card, key = value["card"], text_field(value, "transport_key", 4000)
         owned = public_key(secret)
     except Exception:  # its text could quote the secret
         raise InvalidPlan("secret", place.name, "one of privledger federate keygen") from None
@@ -140,11 +140,11 @@ def _card(value: object, name: str) -> Card:
     try:
         assert isinstance(value, dict)
         body = {key: value[key] for key in ("kind", "name", "key", "certificate")}
-        owner = Owner(text(body, "name", 100), bytes.fromhex(text(body, "key", 64)))
+        owner = Owner(text_field(body, "name", 100), bytes.fromhex(text_field(body, "key", 64)))
         if (body["kind"] != CARD or set(value) != {*body, "signature"} or not is_signed(
-                owner.key, bytes.fromhex(text(value, "signature", 128)), _said(body))):
+                owner.key, bytes.fromhex(text_field(value, "signature", 128)), _said(body))):
             raise ValueError
-        certificate = text(body, "certificate", 8000)
+        certificate = text_field(body, "certificate", 8000)
         shown = x509.load_pem_x509_certificate(certificate.encode("ascii"))
         names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         if names.get_values_for_type(x509.DNSName) != [host_of(owner.key)]:

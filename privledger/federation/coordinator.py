@@ -27,7 +27,7 @@ from privledger.errors import (
     UnsupportedNode,
 )
 from privledger.facts.schema import Schema
-from privledger.facts.values import Json, array_in, array_out, items, table, text, whole
+from privledger.facts.values import Json, array_in, array_out, items, table, text_field, whole
 from privledger.federation.enlisted import Run, met, schema_digest, verify_statements
 from privledger.federation.party import ASKS, MOST_ATTEMPTS, MOST_STEPS, Party, Words
 from privledger.guard.dataset import Dataset
@@ -133,7 +133,7 @@ class Federation:
         Raises:
             EngineError: an owner is gone or says what cannot be, `attempts` times over.
         """
-        name = text(self._asked, "ask", 40)
+        name = text_field(self._asked, "ask", 40)
         if name not in ASKS:
             raise UnsupportedNode(f"a run of many owners has no {name}: each owner's ledger has "
                                   "its own. Nothing was read")
@@ -164,7 +164,7 @@ class Federation:
             if reply is None:
                 raise EngineError(f"{name} does not answer; nothing was read")
             if "error" in reply:
-                raise EngineError(f"{name} refuses: {text(reply, 'text', 400)}")
+                raise EngineError(f"{name} refuses: {text_field(reply, 'text', 400)}")
             found.append(reply)
         return found
 
@@ -226,7 +226,7 @@ def _summed(replies: list[Json]) -> list[NDArray[np.float64]]:
     first = replies[0]
     shapes = [tuple(whole({"size": size}, "size") for size in items({"shape": one}, "shape", 2))
               for one in items(first, "shapes")]
-    grids = [_grid(text({"grid": one}, "grid", 64)) for one in items(first, "grids")]
+    grids = [_grid(text_field({"grid": one}, "grid", 64)) for one in items(first, "grids")]
     sizes = [math.prod(shape) for shape in shapes]
     vectors = [array_in(reply.get("masked"), "u") for reply in replies]
     total: Words = np.zeros_like(vectors[0], dtype=np.uint64)  # not of a size that was only said

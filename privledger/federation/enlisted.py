@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 from privledger.accounting import check_relation
 from privledger.errors import InvalidPlan, InvalidValue, NotGranted
 from privledger.facts.schema import Schema
-from privledger.facts.values import Json, bytes_in, bytes_out, table, text
+from privledger.facts.values import Json, bytes_in, bytes_out, table, text_field
 from privledger.graph import Federated, Group, Node, Repeat, canonical, from_json, to_json
 from privledger.rounding import count, probability
 
@@ -242,7 +242,7 @@ def met(run: Run, hellos: list[Json]) -> dict[str, bytes]:
     """
     found: dict[str, bytes] = {}
     for one in hellos:
-        owner = run.owner(text(one, "owner", 100))
+        owner = run.owner(text_field(one, "owner", 100))
         public = bytes_in(one, "public")
         if not is_signed(owner.key, bytes_in(one, "signature"), _said(run, owner.name, public)):
             raise NotGranted(f"the key of {owner.name} is not signed for this run; nothing was "
@@ -281,7 +281,7 @@ def verify_statements(run: Run, statements: list[Json]) -> list[str]:
     told: dict[str, tuple[str, str]] = {}
     for one in statements:
         try:
-            owner = run.owner(text(table(one), "owner", 100))
+            owner = run.owner(text_field(table(one), "owner", 100))
             body = {key: value for key, value in one.items() if key != "signature"}
             if not is_signed(owner.key, bytes_in(one, "signature"),
                              _MARK + canonical(body).encode()):
@@ -291,7 +291,7 @@ def verify_statements(run: Run, statements: list[Json]) -> list[str]:
             elif owner.name in told:
                 wrong.append(f"{owner.name}: there twice")
             else:
-                told[owner.name] = (str(one.get("rounds")), text(one, "transcript", 64))
+                told[owner.name] = (str(one.get("rounds")), text_field(one, "transcript", 64))
         except NotGranted:
             wrong.append("a statement of a stranger")
         except Exception:

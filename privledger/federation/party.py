@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privledger.broker.failures import error_out
 from privledger.broker.server import Server
 from privledger.errors import InvalidPlan, NotGranted, PrivledgerError, UnsupportedNode
-from privledger.facts.values import Json, array_in, array_out, items, table, text
+from privledger.facts.values import Json, array_in, array_out, items, table, text_field
 from privledger.federation.enlisted import Run, hello, met, schema_digest, statement
 from privledger.graph import (
     IndividualFilter,
@@ -308,7 +308,7 @@ class Party:
     def _answered(self, message: Json) -> Json:
         if self._sum is None or self._over:
             raise NotGranted("the owners have not met, or the run is over; nothing was read")
-        if text(message, "run", 64) != self.run.digest.hex():
+        if text_field(message, "run", 64) != self.run.digest.hex():
             raise NotGranted("a question of another run; nothing was read")
         if items(message, "members", 1000) != self.run.names:
             raise NotGranted("not all owners of the roster are asked; nothing was read")
@@ -341,7 +341,7 @@ class Party:
         return self._reply | {"masked": array_out(masked)}
 
     def _handled(self, asked: Json) -> Json:
-        name = text(asked, "ask", 40)
+        name = text_field(asked, "ask", 40)
         if name not in ASKS:
             raise UnsupportedNode(f"a run of many owners has no {name}; nothing was read")
         if name == "request":

@@ -128,7 +128,7 @@ class Meter:
         if opened is not None:
             bound, meters, unit = opened
             # A token means one sample, partition or filter, for good.
-            if _meaning(step) != bound or not 0 <= step.part < parts_of(unit):
+            if _meaning(step) != bound or not 0 <= step.part < unit_parts(unit):
                 return False
             return _below(meters, unit, step)._take(rest, leaf, commit=commit)
         for unit, times in self._left.items():
@@ -227,7 +227,7 @@ def opens_alike(one: Unit, other: Unit) -> bool:
     return opening(one) == opening(other) is not None
 
 
-def parts_of(unit: Unit) -> int:
+def unit_parts(unit: Unit) -> int:
     """How many parts a unit opens one by one: rounds of an allocation, too."""
     return unit.steps if isinstance(unit, RandomAllocation) else len(insides(unit))
 

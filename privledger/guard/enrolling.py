@@ -16,7 +16,7 @@ from privledger.ledger.roster import Roster, batch_pieces, member_pieces, newcom
 from privledger.ledger.view_people import PersonSpend, person_spend
 from privledger.mutex import Mutex
 from privledger.people.ids import Persons, persons
-from privledger.people.keys import Digests, PeopleKey, digests, to_bytes
+from privledger.people.keys import Digests, PeopleKey, digests, key_to_bytes
 
 NO_KEY = ("this ledger protects people: open it with people_key=..., the key file that it was "
           "created with; nothing was read")
@@ -156,7 +156,7 @@ def person_record(history: History, enrolling: Enrolling, person: object) -> Per
     if history.state.unit != "person":
         raise InvalidValue("person", "an id", "left out: this ledger protects rows")
     found = persons([person], "person", 1)
-    mark = to_bytes(digests(enrolling.key(), found.ids))
+    mark = key_to_bytes(digests(enrolling.key(), found.ids))
     return person_spend(history.store, history.full(), mark)
 
 

@@ -24,7 +24,7 @@ from privledger.guard.elsewhere import ExternalRun, ForeignGrant, foreign
 from privledger.guard.enrolling import Enrolling, check_key, person_record
 from privledger.guard.handle import LedgerHandle, Session, _handle_of, _session
 from privledger.guard.inside import tell
-from privledger.guard.policing import keep
+from privledger.guard.policing import keep_policy
 from privledger.guard.protecting import Chunking, Identities, Late, ProtectedTable, grown, protected
 from privledger.guard.reserve import check_effort
 from privledger.guard.spends import Scope
@@ -43,7 +43,7 @@ from privledger.noise.source import NoiseSource, SystemSource
 from privledger.people.keys import KeyGiven, PeopleKey
 from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
-from privledger.storage import kept, refuse_findings, shown, store_at
+from privledger.storage import kept_store, refuse_findings, shown, store_at
 from privledger.tables.frames import is_plain_table
 from privledger.tables.sources import as_source
 
@@ -108,7 +108,7 @@ class Ledger(Teller):
         refuse_person_elsewhere(path, unit)
         lines, source = creation(budget, relation, filter, order, mode, seed, caps, policy, unit,
                                  key)
-        with kept(store_at(path, create=True, first=first_entries(lines))) as store:
+        with kept_store(store_at(path, create=True, first=first_entries(lines))) as store:
             return Ledger(store, source, people_key=key)
 
     @staticmethod
@@ -347,7 +347,7 @@ class Ledger(Teller):
         def lines(state: State) -> list[Event]:
             if state.window == checked:
                 return []
-            keep(state.policy, Origins(windows=(checked,)))
+            keep_policy(state.policy, Origins(windows=(checked,)))
             wrong = state.window_entry(checked)
             if wrong is not None:
                 raise InvalidValue("window", checked, wrong)
@@ -470,7 +470,7 @@ def _opened(path: str | os.PathLike[str], read_only: bool, key: PeopleKey | None
             agrees: Callable[[State], NoiseSource] | None = None) -> Ledger:
     """A ledger that is there; `agrees` may refuse it before anything is written, and says where
     its noise comes from."""
-    with kept(store_at(path, read_only=read_only)) as store:
+    with kept_store(store_at(path, read_only=read_only)) as store:
         refuse_findings(store)
         history = History(store, writable=not read_only)
         state = history.refresh()

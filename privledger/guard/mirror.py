@@ -59,7 +59,7 @@ def own_question(question: Any, vault: Vault) -> Any:
     return copy if type(copy.what) is str else refuse(copy.what)
 
 
-def remember(vault: Vault, schema: Schema) -> None:
+def remember_schema(vault: Vault, schema: Schema) -> None:
     """Let `schema`, which the handles show, stand for the vault's own copy of it."""
     vault.copies[id(schema)] = weakref.ref(schema), vault.schema
 

@@ -19,7 +19,7 @@ from privledger.ledger.holder import now
 from privledger.rounding import exact
 
 
-def keep(policy: Policy | None, facts: Origins) -> None:
+def keep_policy(policy: Policy | None, facts: Origins) -> None:
     """Raise `PolicyViolation` unless `facts` break no rule of the policy."""
     if policy is not None:
         _raise(list(origin_findings(facts, policy)))
@@ -45,7 +45,7 @@ def forbids(history: History, asked: Granted | ScopeOpened, plan: Node,
     state = history.state
     if state.policy is not None:
         try:
-            keep(state.policy, request_origins(state, asked, plan, rows))
+            keep_policy(state.policy, request_origins(state, asked, plan, rows))
         except PolicyViolation as error:
             return error
     return None

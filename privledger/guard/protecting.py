@@ -21,7 +21,7 @@ from privledger.facts.columns import Columns, own_schema
 from privledger.facts.schema import Schema
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
-from privledger.guard.mirror import remember
+from privledger.guard.mirror import remember_schema
 from privledger.guard.teller import short_name
 from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import History
@@ -68,7 +68,7 @@ class Chunking:
             raise InvalidValue("engine", type(self.engine).__name__, "pl.engines.Local or Dask")
 
 
-def check_unit(unit: str) -> None:
+def check_privacy_unit(unit: str) -> None:
     """Raise `UnsupportedNode` under unit person."""
     if unit == "person":
         raise UnsupportedNode("an engine under unit person: one person's rows may lie in several "
@@ -291,7 +291,7 @@ def protected(table: ProtectedTable, history: History, source: NoiseSource, iden
     own.rows_for(relation)  # a true number of rows is refused under add_remove
     own.check_unit(history.state.unit, relation)
     if table.chunking is not None:
-        check_unit(history.state.unit)
+        check_privacy_unit(history.state.unit)
         return _protected_chunks(table, table.chunking, own, partial, history, source, identities,
                                  shown)
     columns, target = _encoded(table.X, table.y, own, partial)
@@ -411,7 +411,7 @@ def grown(late: Late, history: History, source: NoiseSource, identities: Identit
 def _handle(vault: Vault, schema: Schema, shown: object) -> Dataset:
     """A seal, a schema to show, and what may be asked of the ledger."""
     own = own_schema(schema)  # neither the guard's nor the caller's, who may use it again
-    remember(vault, own)
+    remember_schema(vault, own)
     return Dataset(own, _sealed(vault), ledger=shown)
 
 

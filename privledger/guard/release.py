@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from privledger.errors import DataError, InvalidValue, NotGranted, UnsupportedNode
 from privledger.guard.inside import FAILED, Inside, Running, guarded
 from privledger.guard.mirror import own_leaf, own_question
-from privledger.guard.policing import keep
-from privledger.kernels.asking import Held, Round, Task, ask, rate_of, round_of
+from privledger.guard.policing import keep_policy
+from privledger.kernels.asking import Held, Round, Task, ask, round_of, sampling_rate_of
 from privledger.ledger import Origins
 from privledger.mechanisms import Gaussian, RandomizedResponse, SparseVector
 from privledger.questions.cells import follows_records
@@ -49,7 +49,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
     question.check(inside.vault.facts)
     _refuse_places(question.data, question)
     if asserted:  # nothing else of a policy can change after the request
-        keep(inside.policy, Origins(asserted=(question.label,)))
+        keep_policy(inside.policy, Origins(asserted=(question.label,)))
     state = question.prepare(leaf, inside.vault.relation)
     if isinstance(question, AboveThreshold):
         return release_above(inside, leaf, question, state)
@@ -99,7 +99,8 @@ def _round(inside: Inside, question: Any, leaf: Any, state: Any, rollover: int) 
         raise UnsupportedNode("individual filters take Gaussian releases only")
     return round_of(tokens[0], inside.spends.node(tokens[0]),
                     [block.clip for block in question.blocks],
-                    [recipe.weight for recipe in state.recipes], rate_of(question.data), rollover)
+                    [recipe.weight for recipe in state.recipes],
+                    sampling_rate_of(question.data), rollover)
 
 
 def _filters(inside: Inside, data: Derivation) -> list[str]:

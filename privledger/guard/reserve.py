@@ -76,7 +76,8 @@ class Over(Exception):
         self.refusal = refusal
 
 
-def place_of(asked: Granted | ScopeOpened, charge: Charge, seconds: float = 0.0) -> QueuePosition:
+def queue_place(asked: Granted | ScopeOpened, charge: Charge,
+                seconds: float = 0.0) -> QueuePosition:
     """What a request would be in the line, for so many seconds."""
     until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
     if isinstance(asked, ScopeOpened):
@@ -107,7 +108,7 @@ def check_turn(state: State, rule: FilterRule, asked: Granted | ScopeOpened,
     moment, known = now(), limits(state, rule)
     there = {name: place for name, place in state.line.items() if name not in ended
              and not _is_gone(place, moment) and _waits_for_others(place, known)}
-    title = held_by(there, place_of(asked, charge), known)
+    title = held_by(there, queue_place(asked, charge), known)
     if title:
         raise Over(Refusal(rule, charge, state.units, state.delta_units, line=title))
 
@@ -146,7 +147,7 @@ def granted_in_turn(history: History, asked: Granted, lines: Callable[[State], l
         Over: the time is over, or what is asked for can never come.
     """
     deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
-    place = place_of(asked, over.refusal.charge, seconds)
+    place = queue_place(asked, over.refusal.charge, seconds)
 
     def stand(state: State) -> list[Event]:
         if len(state.line) >= MOST_PLACES or not may_come(state, place):
@@ -288,7 +289,7 @@ def filter_fixed(rule: FilterRule) -> FilterFixed:
     return FilterFixed(rule.kind, rule.order, rule.cap_units, rule.delta_cap_units, rule.theorem)
 
 
-def refused(learner: str, error: BudgetExceeded) -> Refused:
+def refused_grant(learner: str, error: BudgetExceeded) -> Refused:
     """The note that a refusal leaves, with the budget that did not suffice."""
     return Refused(learner, error.unit, now(), error.asked, error.spent, error.left,
                    limit=error.scope)
@@ -340,7 +341,7 @@ def reserve(history: History, asked: Asked, plan: Node,
                                              for entry in entries)
     except Over as over:
         error = over.refusal.error(own_epsilon(plan, over.refusal.rule, relation))
-        history.note(refused(learner_of(asked), error))
+        history.note(refused_grant(learner_of(asked), error))
         raise error from None
     except LedgerError as error:
         _say_nothing_was_read(error)

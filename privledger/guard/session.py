@@ -21,7 +21,7 @@ from privledger.guard.mirror import forget_dead
 from privledger.guard.release import release
 from privledger.guard.reserve import note_over
 from privledger.guard.spends import Scope, Spends
-from privledger.guard.tuned import Best, Contest, Trial, published
+from privledger.guard.tuned import Best, Contest, Trial, published_best
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
 from privledger.ledger.events import Aborted, Answer, Settled
@@ -142,7 +142,7 @@ class GrantedPlan:
                 raise NotGranted("the grant is over; nothing was read")
             best = contest.best(self._inside, self.data, self._branch, shown)
         self._say()
-        return published(best)
+        return published_best(best)
 
     def _say(self) -> None:
         if self._on_release is not None:

@@ -23,7 +23,7 @@ from privledger.graph import Node, Tuning, from_json, to_json
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside, observed
 from privledger.guard.opaque import Opaque
-from privledger.guard.policing import keep
+from privledger.guard.policing import keep_policy
 from privledger.guard.vault import _behind, _hide
 from privledger.ledger import Budget, Origins, Policy
 from privledger.noise.trials_law import TrialsLaw, number_of_trials
@@ -149,7 +149,7 @@ class Contest:
     def check(self, policy: Policy | None) -> None:
         """Raise `PolicyViolation` if it is asserted and the policy allows no such thing."""
         if self.why:
-            keep(policy, Origins(asserted=(self.question,)))
+            keep_policy(policy, Origins(asserted=(self.question,)))
 
     def best(self, inside: Inside, data: Dataset, branch: Branching, shown: Shown) -> Best | None:
         """Charge the node, and run the trials. Of equal scores the first stays: trials are
@@ -189,7 +189,7 @@ class _Failed:
     error: Exception
 
 
-def published(best: Best | None) -> Best | None:
+def published_best(best: Best | None) -> Best | None:
     """The best run, or what it raised if all of them failed."""
     if best is not None and isinstance(best.output, _Failed):
         raise best.output.error

@@ -127,7 +127,7 @@ def individual_costs(squares: Floats, asked: Round) -> Floats:
     return np.take(np.array([*asked.costs, np.inf]), place)
 
 
-def admit(asked: Round, spend: ScopeSpend, values: list[Floats | None],
+def admit_score(asked: Round, spend: ScopeSpend, values: list[Floats | None],
           part: NDArray[np.bool_] | None, n_rows: int) -> NDArray[np.bool_]:
     """Charge each record its own cost of a Gaussian round; who could pay, shape (n_rows,).
 
@@ -284,10 +284,10 @@ def _samples_of(data: Derivation) -> set[Context]:
 def is_sampled(data: Derivation) -> bool:
     """Whether somebody may be outside a sample of the handle, so that it has to be drawn."""
     return any(step.context.kind in ("fixed", "truncated", "allocation")
-               for step in data.steps) or rate_of(data) < 1.0
+               for step in data.steps) or sampling_rate_of(data) < 1.0
 
 
-def rate_of(data: Derivation) -> float:
+def sampling_rate_of(data: Derivation) -> float:
     """The rate of all Poisson samples of a handle together; 1 where it has none."""
     rate = 1.0
     for step in data.steps:
@@ -406,7 +406,7 @@ def _mask(task: Task, rows: Rows, members: Members, purse: FilterAccount,
     mask = members.mask(data, rows)
     if task.round is not None:
         spend = _spend(task.round, purse, rows.n)
-        active = admit(task.round, spend, values, mask, rows.n)
+        active = admit_score(task.round, spend, values, mask, rows.n)
         mask = active if mask is None else mask & active
     if is_sampled(data):
         sampled = members.sample(data, rows)

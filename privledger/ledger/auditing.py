@@ -10,7 +10,13 @@ from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
 from privledger.graph import canonical
 from privledger.ledger import rules
-from privledger.ledger.checkpoint import Checkpoint, NamesDigest, is_later, names_text, take
+from privledger.ledger.checkpoint import (
+    Checkpoint,
+    NamesDigest,
+    is_later,
+    names_text,
+    take_checkpoint,
+)
 from privledger.ledger.codec_lines import Line, LineReader, TooLarge
 from privledger.ledger.entries import GENESIS, Entry
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
@@ -275,7 +281,7 @@ class _Audit:
         if state is None or (kept.sound and is_later(kept)):
             return
         try:
-            right = take(state, NamesDigest().bring(state.closed, len(state.closed)))
+            right = take_checkpoint(state, NamesDigest().bring(state.closed, len(state.closed)))
         except Exception as error:
             self._fail(CHECKPOINT, error)
             return

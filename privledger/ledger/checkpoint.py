@@ -90,7 +90,7 @@ def is_due(state: State, last: int) -> bool:
     return state.position - last >= max(CADENCE, len(state.grants) + len(state.scopes))
 
 
-def take(state: State, digest: str) -> Checkpoint:
+def take_checkpoint(state: State, digest: str) -> Checkpoint:
     """The checkpoint of a state, compact or not; `digest` is that of all its closed names."""
     rule = state.rule
     kept = sorted((grant for grant in state.grants.values()
@@ -150,7 +150,7 @@ def _totals(value: Any) -> list[tuple[int, int]]:
     return [(int(units), int(delta)) for units, delta in value]
 
 
-def restore(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | None:
+def restore_state(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDigest] | None:
     """The compact state of a checkpoint, or None if anything about it is not right.
 
     Args:
@@ -218,7 +218,7 @@ def is_known(location: str, uuid: str, seal: str) -> bool:
     return location == ":memory:" or seal in _read_seals(_seal_path(uuid))
 
 
-def remember(location: str, uuid: str, seal: str) -> None:
+def remember_checkpoint(location: str, uuid: str, seal: str) -> None:
     """Keep a seal; where that cannot be done, the next opening takes longer."""
     if location == ":memory:":
         return
@@ -281,7 +281,7 @@ class Receipt:
         return {name: one for name, one in asdict(self).items() if usual.get(name) != one}
 
 
-def receipt_of(state: State) -> Receipt:
+def remembered_receipt(state: State) -> Receipt:
     """The receipt of what `state` was folded from."""
     if state.budget is None:
         raise LedgerCorrupt("the history is empty: not a ledger")
@@ -301,7 +301,7 @@ def leaf(digest: str) -> bytes:
     return sha256(b"\0" + bytes.fromhex(digest)).digest()
 
 
-def joined(left: bytes, right: bytes) -> bytes:
+def joined_names(left: bytes, right: bytes) -> bytes:
     """Two neighbouring trees as one."""
     return sha256(b"\1" + left + right).digest()
 
@@ -320,10 +320,10 @@ def root(leaves: Sequence[bytes]) -> bytes:
         trees.append((1, one))
         while len(trees) > 1 and trees[-1][0] == trees[-2][0]:
             (size, right), (_, left) = trees.pop(), trees.pop()
-            trees.append((2 * size, joined(left, right)))
+            trees.append((2 * size, joined_names(left, right)))
     found = trees.pop()[1]
     while trees:
-        found = joined(trees.pop()[1], found)
+        found = joined_names(trees.pop()[1], found)
     return found
 
 
@@ -391,6 +391,6 @@ def _rebuilt(size: int, before: int, path: list[bytes],
     at, other = _split(size), path.pop()
     if before <= at:
         found = _rebuilt(at, before, path, old)
-        return None if found is None else (found[0], joined(found[1], other))
+        return None if found is None else (found[0], joined_names(found[1], other))
     found = _rebuilt(size - at, before - at, path, None)
-    return None if found is None else (joined(other, found[0]), joined(other, found[1]))
+    return None if found is None else (joined_names(other, found[0]), joined_names(other, found[1]))

@@ -23,10 +23,10 @@ from privledger.ledger.checkpoint import (
     is_due,
     is_known,
     names_text,
-    receipt_of,
-    remember,
-    restore,
-    take,
+    remember_checkpoint,
+    remembered_receipt,
+    restore_state,
+    take_checkpoint,
 )
 from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.decide import Room
@@ -35,7 +35,14 @@ from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
 from privledger.ledger.state import GrantIsClosed, State
-from privledger.ledger.store import Row, Store, Transaction, check_head, check_vectors, read_back
+from privledger.ledger.store import (
+    Row,
+    Store,
+    Transaction,
+    check_head,
+    check_spend_vectors,
+    read_back,
+)
 
 # What a store keeps -> a state: from its checkpoint, or from the first entry on.
 
@@ -56,7 +63,7 @@ class Mark:
 
 def resumed(store: Store, kept: Checkpoint, text: str) -> tuple[State, Mark] | None:
     """The state from a checkpoint on; None if it is not of this history, or not made by us."""
-    found = restore(kept, text)
+    found = restore_state(kept, text)
     if found is None:
         return None
     state, names = found
@@ -311,7 +318,7 @@ class History:
             given_back = read_back(transaction, entries, self.store.location)
             for ticket in tickets:
                 if ticket.error is None:
-                    check_vectors(transaction, ticket.vectors, self.store.location)
+                    check_spend_vectors(transaction, ticket.vectors, self.store.location)
                     ticket.entries = [given_back[entry.position] for entry in ticket.entries]
             if entries:
                 written = [(one, one.entries) for one in tickets if one.error is None]
@@ -325,7 +332,7 @@ class History:
             ticket.done = True
         self._flight = None
         if mark is not None and mark.seal:
-            remember(self.store.location, draft.uuid, mark.seal)
+            remember_checkpoint(self.store.location, draft.uuid, mark.seal)
 
     def _land(self) -> None:
         """What became of a transaction whose thread was interrupted."""
@@ -417,7 +424,7 @@ class History:
                 names.bring(draft.closed, there[0]) == there[1]):
             first = there[0]
         text = names_text(draft.closed[first:])
-        checkpoint = take(draft, names.bring(draft.closed, len(draft.closed)))
+        checkpoint = take_checkpoint(draft, names.bring(draft.closed, len(draft.closed)))
         transaction.put_checkpoint(checkpoint, text, afresh=first == 0)
         return Mark(draft.position, names, seal=checkpoint.seal)
 
@@ -463,7 +470,7 @@ class History:
         """What the ledger looks like now, and when that is."""
         self._mend()
         with self._lock:
-            return evolve(receipt_of(self.state), time=now())
+            return evolve(remembered_receipt(self.state), time=now())
 
 
 def first_entries(lines: Sequence[Event]) -> list[Entry]:

@@ -103,7 +103,7 @@ class Limit:
                     for used, cap in zip(self.used, self.cap, strict=True)), default=Fraction(0))
 
 
-def follow(line: dict[str, QueuePosition], said: Mapping[str, object],
+def follow_queue(line: dict[str, QueuePosition], said: Mapping[str, object],
            known: Callable[[str], bool]) -> bool:
     """Fold the fields of a refusal in. A place that cannot be read is none.
 

@@ -19,7 +19,7 @@ from privledger.ledger.events import Enrolled, VectorNote
 from privledger.ledger.limits import MOST_RECORDS
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import WIDTH, Index, made, read_index, read_whole, width_of
-from privledger.people.keys import SIZE, Digests, from_bytes, to_bytes
+from privledger.people.keys import SIZE, Digests, key_from_bytes, key_to_bytes
 
 
 def _batch(store: Store, note: VectorNote) -> tuple[Index, Digests]:
@@ -27,7 +27,7 @@ def _batch(store: Store, note: VectorNote) -> tuple[Index, Digests]:
     parts = [index.piece(store, number) or b"" for number in range(len(index.hashes))]
     if any(len(part) != SIZE * width_of(index, number) for number, part in enumerate(parts)):
         raise LedgerCorrupt("a batch of people is not as long as it says")
-    return index, from_bytes(b"".join(parts))
+    return index, key_from_bytes(b"".join(parts))
 
 
 @define(eq=False, repr=False)
@@ -113,7 +113,7 @@ def everybody(store: Store, enrolled: Sequence[Enrolled]) -> Digests:
         LedgerCorrupt: as `Roster.follow`.
     """
     parts = [_batch(store, event.people)[1] for event in enrolled]
-    return np.concatenate(parts) if parts else from_bytes(b"")
+    return np.concatenate(parts) if parts else key_from_bytes(b"")
 
 
 def newcomers(asked: Digests, found: NDArray[np.int64]) -> Digests:
@@ -131,7 +131,7 @@ def batch_pieces(number: int, first: int, fresh: Digests) -> tuple[VectorNote, d
     """
     if first + len(fresh) > MOST_RECORDS:
         raise InvalidPlan("people", "more of them", f"at most {MOST_RECORDS} in one ledger")
-    data = to_bytes(fresh)
+    data = key_to_bytes(fresh)
     wide = WIDTH * SIZE
     return made(f"people:{number}", first, len(fresh), {
         place // wide: data[place:place + wide] for place in range(0, len(data), wide)})

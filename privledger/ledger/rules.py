@@ -121,7 +121,7 @@ class Seen:
     records: int = 0
 
 
-def whole(seen: Seen, line: Line, state: State | None) -> Findings:
+def whole_history(seen: Seen, line: Line, state: State | None) -> Findings:
     """Every entry has the fields of its kind, of their types, in the format of its ledger."""
     kind, body = line.event.kind, encode(line.event)
     try:
@@ -502,7 +502,7 @@ def _ruled(seen: Seen, event: object) -> bool:
 
 RULES: tuple[Rule, ...] = (
     # Names and counts that were cut out of a form are plain texts and whole numbers.
-    Rule(" ".join(SHAPES), WHOLE, whole, lambda seen, event: False),
+    Rule(" ".join(SHAPES), WHOLE, whole_history, lambda seen, event: False),
     Rule("filter", PRICES, _cap_is_right),
     Rule("granted scope", PRICES, _grant_is_paid),
     Rule("corrected", PRICES, _correction_is_paid),

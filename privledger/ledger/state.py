@@ -33,7 +33,7 @@ from privledger.ledger.events import (
     WindowOpened,
 )
 from privledger.ledger.filters import Budget, Cap, FilterRule, fixed_filter, window_name
-from privledger.ledger.line import QueuePosition, follow
+from privledger.ledger.line import QueuePosition, follow_queue
 from privledger.ledger.policy import Policy
 
 
@@ -380,7 +380,7 @@ def _granted(state: State, position: int, event: Granted) -> None:
 
 
 def _refused(state: State, position: int, event: Refused) -> None:
-    state.refusals += follow(state.line, event.__dict__, state.knows)
+    state.refusals += follow_queue(state.line, event.__dict__, state.knows)
 
 
 def _open_grant(state: State, position: int, event: Released | Settled | Crashed) -> GrantState:

@@ -132,7 +132,8 @@ def read_back(transaction: Transaction, entries: Sequence[Entry],
             for position, kind, text, previous, digest in rows}
 
 
-def check_vectors(transaction: Transaction, vectors: Mapping[str, bytes], location: str) -> None:
+def check_spend_vectors(transaction: Transaction, vectors: Mapping[str, bytes],
+                        location: str) -> None:
     """That per-record vectors came back as they were put.
 
     Raises:

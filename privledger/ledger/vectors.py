@@ -102,7 +102,7 @@ def read_index(store: Store, note: VectorNote) -> Index:
     data = store.vector(note.name)
     if data is None or sha256(data).hexdigest() != note.sha256:
         raise LedgerCorrupt("an index of what is kept by people is missing or was edited")
-    return parsed(note.name, data)
+    return parsed_vector(note.name, data)
 
 
 def read_whole(store: Store, note: VectorNote) -> Index:
@@ -133,10 +133,10 @@ def places_in(data: bytes) -> int:
     Raises:
         LedgerCorrupt: it is none.
     """
-    return parsed("", data).count
+    return parsed_vector("", data).count
 
 
-def parsed(name: str, data: bytes) -> Index:
+def parsed_vector(name: str, data: bytes) -> Index:
     """An index from its bytes.
 
     Raises:

@@ -32,7 +32,7 @@ from privledger.ledger.view_charges import (
     alone_of,
     charges_of,
     federated_of,
-    grouped,
+    grouped_charges,
     left_of,
     plan_of,
     rests_on_others,
@@ -315,7 +315,7 @@ class View:
         the learners that drew on it.
         """
         if aspect not in self._parts:
-            self._parts[aspect] = grouped(self.charges, aspect, self.rule, self.vouched)
+            self._parts[aspect] = grouped_charges(self.charges, aspect, self.rule, self.vouched)
         return self._parts[aspect]
 
     @property

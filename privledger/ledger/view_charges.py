@@ -234,7 +234,7 @@ def charges_of(state: State) -> tuple[ChargeFigures, ...]:
     return tuple(sorted(found, key=lambda one: one.position))
 
 
-def grouped(charges: Iterable[ChargeFigures], aspect: str, rule: FilterRule | None,
+def grouped_charges(charges: Iterable[ChargeFigures], aspect: str, rule: FilterRule | None,
             asserted: Callable[[ChargeFigures], bool] | None = None) -> dict[str, Part]:
     """Charges added up by one of `ASPECTS`, or by `label:KEY`, dearest first. Nothing is left out
     or counted twice.
@@ -278,7 +278,8 @@ def table_spends(charges: Iterable[ChargeFigures], rule: FilterRule | None,
     """What every table with a charge lost, dearest first. A scope nobody used cost no table."""
     return tuple(TableSpend(name, part.amount.epsilon.value, part.amount.delta.value,
                             rows.get(name))
-                 for name, part in grouped(charges, "table", rule).items() if name != NOBODY)
+                 for name, part in grouped_charges(charges, "table", rule).items()
+                 if name != NOBODY)
 
 
 def planned(table: str, units: int, delta_units: int, rule: FilterRule | None) -> ChargeFigures:

@@ -117,7 +117,7 @@ class Amount:
         return Figure(self.rule.left_of(self.units) if self.rule else 0.0, "epsilon", REMAINDER)
 
 
-def summed(amounts: Iterable[Amount], rule: FilterRule | None) -> Amount:
+def summed_figures(amounts: Iterable[Amount], rule: FilterRule | None) -> Amount:
     """The exact sum."""
     units = delta_units = 0
     for one in amounts:

@@ -352,7 +352,7 @@ def longer(values: NDArray[Any], length: int) -> NDArray[Any]:
     return result
 
 
-def dearest(spent: NDArray[np.float64], most: int) -> NDArray[np.intp]:
+def dearest_records(spent: NDArray[np.float64], most: int) -> NDArray[np.intp]:
     """Rows of the `most` largest, dearest first; of equal ones the first rows."""
     rows = np.arange(len(spent))
     if 0 < most < len(spent):  # to sort all of them takes long

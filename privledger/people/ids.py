@@ -37,7 +37,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 Whole: TypeAlias = NDArray[np.integer[Any]]
 
 
-def grouped(values: Whole) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def grouped_by_person(values: Whole) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Which of some whole numbers are equal.
 
     Returns:
@@ -84,7 +84,7 @@ def text_keys(texts: list[str]) -> NDArray[np.uint64] | None:
         keys ^= keys >> np.uint64(29)
         keys *= _ODD
         keys += words[:, place]
-    starts, codes = grouped(keys)
+    starts, codes = grouped_by_person(keys)
     for start in range(0, len(texts), _BLOCK):
         some = slice(start, start + _BLOCK)
         if not np.array_equal(words[some], words[starts[codes[some]]]):
@@ -292,7 +292,7 @@ def _whole_floats(array: Cells, column: str) -> NDArray[np.int64]:
 
 def _numbered(array: Cells) -> Persons:
     """Whole numbers, no Python object made but one for each person."""
-    starts, rows = grouped(array)
+    starts, rows = grouped_by_person(array)
     return Persons(tuple(map(str, array[starts].tolist())), rows)
 
 
@@ -304,7 +304,7 @@ def _spelt(array: Cells, column: str) -> Persons:
     if keys is None:
         known, codes = _places(values, len(values))
     else:
-        starts, codes = grouped(keys)
+        starts, codes = grouped_by_person(keys)
         known = [values[start] for start in starts.tolist()]
     try:
         texts = [_number(value, column) if numbers else spelt(value) for value in known]

@@ -171,14 +171,14 @@ Digests: TypeAlias = NDArray[np.uint64]
 
 def digests(key: PeopleKey, ids: Sequence[str]) -> Digests:
     """Digests of ids as `spelt`."""
-    return from_bytes(b"".join(key.marks(PURPOSE, ids, SIZE)))
+    return key_from_bytes(b"".join(key.marks(PURPOSE, ids, SIZE)))
 
 
-def from_bytes(data: bytes) -> Digests:
+def key_from_bytes(data: bytes) -> Digests:
     """Digests in a row of bytes."""
     return np.frombuffer(data, ">u8").reshape(-1, 2).astype(np.uint64)
 
 
-def to_bytes(found: Digests) -> bytes:
+def key_to_bytes(found: Digests) -> bytes:
     """The inverse of `from_bytes`."""
     return found.astype(">u8").tobytes()

@@ -158,10 +158,10 @@ def load_learner(name: str) -> type[Any]:
         found = point.load()
     except Exception as error:
         raise LearnerError(f"learner {name!r} cannot be imported: {error}") from error
-    return checked(found, name)
+    return checked_plugin(found, name)
 
 
-def checked(found: Any, name: str) -> type[Any]:
+def checked_plugin(found: Any, name: str) -> type[Any]:
     """`found`, if it has all that a learner needs; else `LearnerError`."""
     for attribute in ("plan", "claimed", "fit"):
         if not callable(getattr(found, attribute, None)):
@@ -174,7 +174,7 @@ def checked(found: Any, name: str) -> type[Any]:
 def configured(learner: Any, name: str, params: dict[str, Any], schema: Schema,
                relation: str) -> Any:
     """An instance with these parameters; unknown ones are refused by name."""
-    learner = checked(learner, name)
+    learner = checked_plugin(learner, name)
     if relation not in learner.info.relations:
         raise RelationMismatch(f"{name} supports {', '.join(learner.info.relations)}, "
                                f"the run asks for {relation}")

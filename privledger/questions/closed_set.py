@@ -26,7 +26,7 @@ from privledger.facts.values import (
     array_out,
     items,
     table,
-    text,
+    text_field,
     whole,
 )
 from privledger.questions.blocks import (
@@ -227,7 +227,7 @@ class Reader(Protocol):
 def from_wire(value: Any, kinds: tuple[type, ...], reader: Reader) -> Any:
     """An object of one of these kinds, by its own constructor, which checks every field."""
     wire = table(value)
-    name = text(wire, "is")
+    name = text_field(wire, "is")
     kind = next((one for one in kinds if one.__name__ == name), None)
     if kind is None:
         raise UnsupportedNode("a description of an unknown kind. Nothing was read")
@@ -247,7 +247,7 @@ def _in(part: WireField, nested: int, wire: Json, key: str, reader: Reader) -> A
     if value is None and part.optional:
         return None
     if word == "text":
-        return text(wire, key, MOST_TEXT if key == "what" else None)
+        return text_field(wire, key, MOST_TEXT if key == "what" else None)
     if word == "whole":
         return whole(wire, key, MOST_COUNT if part.nested else MOST_CELLS)
     if word == "real":

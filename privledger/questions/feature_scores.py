@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from privledger.errors import DataError, InvalidValue, UnsupportedNode, public_name
 from privledger.facts.schema import Schema
 from privledger.questions.blocks import quiet, real_numbers, target_of
-from privledger.questions.order_keys import GAP, grid_of, target_steps
+from privledger.questions.order_keys import GAP, order_grid, target_steps
 from privledger.questions.order_sketch import (
     MOST_SORTED,
     Ordered,
     Tallied,
     order_scores,
     tally_of,
-    together,
+    together_counts,
 )
 from privledger.questions.votes import (
     Votes,
@@ -170,7 +170,7 @@ def merged_of(a: Sketch, b: Sketch, schema: Schema) -> Sketch:
         assert int(grams[:, 0, 0].sum()) < _MOST_ROWS
         return VoteSums(grams)
     if isinstance(a, Ordered | Tallied) and isinstance(b, Ordered | Tallied):
-        return together(a, b, grid_of(schema))
+        return together_counts(a, b, order_grid(schema))
     raise UnsupportedNode("these scores see a whole table at once: chunks of it have none")
 
 
@@ -188,7 +188,7 @@ def scores_of(score: str, votes: Votes | None, schema: Schema, merged: Sketch,
             assert votes is not None
             merged.found = votes_of_sums(votes, merged, _gaps(schema), _STEPS)
         else:
-            merged.found = order_scores(score, merged, grid_of(schema), _gaps(schema),
+            merged.found = order_scores(score, merged, order_grid(schema), _gaps(schema),
                                         weights)
     return merged.found
 
@@ -214,7 +214,7 @@ def _product_sums(schema: Schema, rows: Rows) -> NDArray[np.int64]:
 
 def _ordered(schema: Schema, rows: Rows) -> Ordered | Tallied:
     """Keys of every feature with the target, in order or counted."""
-    grid, gaps = grid_of(schema), _gaps(schema)
+    grid, gaps = order_grid(schema), _gaps(schema)
     targets = target_steps(target_of(rows), schema, grid)
     middle, half = bounds_of(schema)
     lower, scale = middle - half, grid.steps / (2 * half)

@@ -65,7 +65,7 @@ class Grid:
         return found
 
 
-def grid_of(schema: Schema) -> Grid:
+def order_grid(schema: Schema) -> Grid:
     """One step per class, as far as there are 2^10; a number has as many."""
     target = schema.target
     return Grid(min(len(target.categories), MOST_TARGETS) if target.kind == "categorical"

@@ -251,7 +251,7 @@ def _known(row: Keys) -> Keys:
     return row[: np.searchsorted(row, np.uint32(GAP))]
 
 
-def together(a: Ordered | Tallied, b: Ordered | Tallied, grid: Grid) -> Ordered | Tallied:
+def together_counts(a: Ordered | Tallied, b: Ordered | Tallied, grid: Grid) -> Ordered | Tallied:
     """Both chunks' records."""
     if (isinstance(a, Ordered) and isinstance(b, Ordered)
             and a.keys.shape[1] + b.keys.shape[1] <= MOST_SORTED):

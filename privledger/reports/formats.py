@@ -128,7 +128,7 @@ def _releases(one: ChargeFigures, event: Released) -> Iterator[tuple[object, ...
 FORMATS = ("jsonl", "json", "csv", "dp-event")
 
 
-def written(kind: str, entries: list[Entry], state: State, *,
+def written_format(kind: str, entries: list[Entry], state: State, *,
             exact: bool = False) -> tuple[str, Saying | None]:
     """The ledger as `kind`, one of `FORMATS` but jsonl.
 

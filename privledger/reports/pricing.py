@@ -24,7 +24,7 @@ from privledger.ledger import (
 )
 from privledger.ledger.events import Granted
 from privledger.ledger.view import View, view_of
-from privledger.ledger.view_figures import REMAINDER, Amount, Figure, summed
+from privledger.ledger.view_figures import REMAINDER, Amount, Figure, summed_figures
 from privledger.numerals import many
 from privledger.rounding import exact, from_units, up
 
@@ -125,7 +125,7 @@ def price_plan(node: Node, delta: float, *, budget: Budget, relation: str = "add
         own_epsilon(node, rule, checked))
     alone = Amount(units, delta_units, rule)
     before = Amount(known.units, known.delta_units, rule)
-    after = summed((before, alone), rule)
+    after = summed_figures((before, alone), rule)
     auto = known.rule is not None and filter == "auto"
     booked = (booked_by_filters(node, delta, budget, checked, rule)
               if auto or known.rule is None else ())

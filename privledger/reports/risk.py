@@ -168,7 +168,7 @@ def _rare(one: Prior) -> list[str]:
                     f"{in_100(right)} in 100 are right." for wrong, right in one.precision]
 
 
-def checked(name: str, values: Sequence[float]) -> tuple[float, ...]:
+def checked_level(name: str, values: Sequence[float]) -> tuple[float, ...]:
     """Probabilities strictly between 0 and 1, at most `MOST_ASKED` of them."""
     if len(values) > MOST_ASKED:
         raise InvalidValue(name, len(values), f"at most {MOST_ASKED} of them")
@@ -183,7 +183,7 @@ def ledger_risk(view: View, *, wrong: Sequence[float] = WRONG,
         wrong: shares of the innocent that are accused. priors: shares of the table, or the
             world, for which the case holds.
     """
-    about, wrong, priors = view.about, checked("wrong", wrong), checked("prior", priors)
+    about, wrong, priors = view.about, checked_level("wrong", wrong), checked_level("prior", priors)
     vouched = view.asserted.grants
     if view.simulated or any(one.paid and one.plan is None for one in view.charges):
         why = SIMULATED if view.simulated else VOID
@@ -220,7 +220,7 @@ def plan_risk(plan: Node, relation: str, about: str = "row", *, wrong: Sequence[
     Raises:
         UnsupportedNode: nothing is proved for it.
     """
-    wrong, priors = checked("wrong", wrong), checked("prior", priors)
+    wrong, priors = checked_level("wrong", wrong), checked_level("prior", priors)
     cost = cost_of(plan, check_relation(relation))
     reach = epsilon_at(cost, max(1e-6, min(0.5, 2 * cost.failure))).epsilon
     curve = cost_tradeoff(cost, min(max(reach, 1e-3), 300.0))

@@ -12,7 +12,7 @@ from privledger.errors import DataError, LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry, History, Policy, State, Store, audit
 from privledger.ledger.auditing import chain_findings
-from privledger.ledger.checkpoint import receipt_of
+from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Corrected, Crashed, Granted, Holder, Released, Settled
 from privledger.ledger.holder import is_gone, lease_is_over, now
@@ -31,7 +31,7 @@ from privledger.ledger.view_records import (
     alike,
     data_names,
     data_spend,
-    dearest,
+    dearest_records,
     grants_for,
     note_of,
 )
@@ -248,7 +248,7 @@ def ledger_report(store: Store, state: State,
         **figures_of(view), location=store.location, grants=grants, view=view,
         refused=tuple(asdict(one) for one in view.refusals), findings=tuple(findings),
         dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
-        receipt=receipt_of(state).as_dict(),
+        receipt=remembered_receipt(state).as_dict(),
         waiting=tuple(
             InLine(one.grant, one.data, one.labels, one.until, *one.process[:2],
                    None if view.rule is None else view.rule.epsilon_of(one.units))
@@ -425,7 +425,7 @@ def highest_people(store: Store, state: State, most: int) -> list[PersonRank]:
     for grant, found in each_taken(store, state):
         total = (total + found.amounts) * ROUND
         caps[grant.event.scope or grant.grant] = found.cap
-    top = dearest(total, most)
+    top = dearest_records(total, most)
     return [PersonRank(int(place), float(total[place]), add_up(caps.values()))
             for place in top if total[place] > 0]
 
@@ -455,5 +455,5 @@ def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:
         counted = {grant.event.scope for grant in grants if note_of(grant)}
         cap = add_up([spend.cap, *(most for key, most in caps.items() if key not in counted)])
         found += [RecordRank(name, int(row), add_up([float(spend.spent[row]), same]), cap)
-                  for row in dearest(spend.spent, most)]
+                  for row in dearest_records(spend.spent, most)]
     return sorted(found, key=lambda one: -one.spent)[:most]

@@ -12,7 +12,7 @@ from privledger.findings import Finding
 from privledger.graph import Federated, Node, Trust, holds, trusts
 from privledger.ledger import FilterRule, Policy, State, Store, asserted_kinds
 from privledger.ledger.auditing import audit_along
-from privledger.ledger.checkpoint import receipt_of
+from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.codec_lines import Asked, LineOf, asked
 from privledger.ledger.events import (
     Aborted,
@@ -351,7 +351,7 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         tuple(findings), seen.past, facts, any(not one.handed_back for one in charges),
         state.budget.epsilon, seen.answers,
         Vouched(seen.on_word, len(grants), tuple(dict.fromkeys(claims))), tuple(seen.noise),
-        state.policy, None if findings else receipt_of(state).as_dict(), fullness(state),
+        state.policy, None if findings else remembered_receipt(state).as_dict(), fullness(state),
         seen.unverified())
 
 

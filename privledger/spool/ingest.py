@@ -14,7 +14,7 @@ from attrs import frozen
 from privledger.errors import DataError, SpoolError
 from privledger.facts.columns import Columns
 from privledger.spool.folder import Folder
-from privledger.spool.layout import Array, ChunkNote, Layout, Piece, packed
+from privledger.spool.layout import Array, ChunkNote, Layout, Piece, packed_chunk
 
 Progress = Callable[[int], None]
 """Told how many rows are done."""
@@ -71,7 +71,7 @@ def ingest(folder: Folder, layout: Layout, portions: Iterable[Portion], rows: in
     notes, first = list(before), sum(note.rows for note in before)
     lines = [_line(folder, _head(layout, rows, source)), *(_noted(folder, one) for one in before)]
     for number, arrays in enumerate(_pieces(layout, portions, rows), start=len(before)):
-        pieces = packed(layout, (number, first), arrays)
+        pieces = packed_chunk(layout, (number, first), arrays)
         if number < len(known) and folder.file(name_of(number)).exists():
             digest = _again(known[number], pieces)
         else:

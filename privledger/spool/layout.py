@@ -81,7 +81,7 @@ def widened(array: Array) -> Array:
     return array.astype(np.float64 if array.dtype.kind == "f" else np.int32)
 
 
-def packed(layout: Layout, note: tuple[int, int], arrays: list[Array]) -> list[Piece]:
+def packed_chunk(layout: Layout, note: tuple[int, int], arrays: list[Array]) -> list[Piece]:
     """A chunk's file, in pieces.
 
     Args:

@@ -40,7 +40,7 @@ def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,
     else:
         raise InvalidValue("path", type(location).__name__, "a file name or a postgresql:// URL")
     if first:
-        with kept(store), store.transaction() as transaction:
+        with kept_store(store), store.transaction() as transaction:
             for entry in first:
                 transaction.append(entry)
             read_back(transaction, first, store.location)
@@ -59,7 +59,7 @@ def refuse_findings(store: Store) -> None:
 
 
 @contextmanager
-def kept(store: Store) -> Iterator[Store]:
+def kept_store(store: Store) -> Iterator[Store]:
     """A store that is closed if what is begun with it fails, and stays open otherwise."""
     try:
         yield store

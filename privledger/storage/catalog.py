@@ -147,7 +147,7 @@ def lines(connection: Connection) -> list[str]:
             for line, before in zip(found, ["", *found], strict=False)]
 
 
-def prepare(connection: Connection, *, again: bool = False) -> None:
+def prepare_catalog(connection: Connection, *, again: bool = False) -> None:
     """Plan the look at the objects that are there now, once for a connection.
 
     Nobody's objects come before the system's from here on.

@@ -165,7 +165,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def finish(path: Path) -> None:
+def finish_making(path: Path) -> None:
     """Take away the second name of a ledger whose maker was killed between two steps.
 
     Raises:

@@ -83,7 +83,7 @@ def key_of(found: os.stat_result) -> Key:
     return found.st_dev, found.st_ino
 
 
-def keep(key: Key, descriptor: int, *, user: bool = False) -> None:
+def keep_place(key: Key, descriptor: int, *, user: bool = False) -> None:
     """Take a descriptor into the care of this module; `user` counts another user of the file."""
     with _lock:
         held = _held.setdefault(key, _Held())
@@ -125,7 +125,7 @@ def number_of(*parts: object) -> int:
     return int.from_bytes(sha256(text).digest()[:6], "big")
 
 
-def claim(descriptor: int, number: int) -> bool:
+def claim_place(descriptor: int, number: int) -> bool:
     """Say by a lock what this file is used with; False if somebody uses it with anything else.
 
     The lock ends with the descriptor, also when the process is killed. Everybody first says what
@@ -189,7 +189,7 @@ def _mount_of(descriptor: int) -> str | None:
         return None
 
 
-def is_plain(found: os.stat_result) -> bool:
+def is_plain_place(found: os.stat_result) -> bool:
     """A regular file with one name."""
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
@@ -234,7 +234,7 @@ class Place:
             os.close(self._descriptor)
             raise LedgerMisplaced(f"{given} is not a regular file")
         self._key = key_of(found)
-        keep(self._key, self._descriptor, user=True)
+        keep_place(self._key, self._descriptor, user=True)
         self._logs: list[tuple[str, str, Key]] = []  # suffix, name, which file it was
         self._index: int | None = None
         self._seen: _Seen | None = None
@@ -251,12 +251,12 @@ class Place:
 
     def _claim(self) -> None:
         self._refuse(self.fault() or self.mounted())
-        if not claim(self._descriptor, self._number):
+        if not claim_place(self._descriptor, self._number):
             self._refuse("is in use under another name, with another log")
         for suffix in (WAL, SHM):
             with contextlib.suppress(FileNotFoundError):
                 found = os.lstat(f"{self.path}{suffix}")
-                if not is_plain(found):
+                if not is_plain_place(found):
                     self._refuse(f"has a {suffix} file that is a link or has two names")
                 self._follow_mode(suffix, found)
         self._claim_log()
@@ -269,8 +269,8 @@ class Place:
             log = open_file(f"{self.path}{WAL}", getattr(os, "O_NOFOLLOW", 0))
         except FileNotFoundError:
             return
-        keep(self._key, log)
-        if not claim(log, number_of(*self._key)):
+        keep_place(self._key, log)
+        if not claim_place(log, number_of(*self._key)):
             self._refuse("was replaced: the log beside it is in use by the file that was here")
 
     def _follow_mode(self, suffix: str, found: os.stat_result) -> None:
@@ -292,7 +292,7 @@ class Place:
             self._logs.append((suffix, name, key_of(os.stat(name))))
         if hasattr(os, "pread"):
             self._index = open_file(f"{self.path}{SHM}", getattr(os, "O_NOFOLLOW", 0))
-            keep(self._key, self._index)
+            keep_place(self._key, self._index)
         self.check()
 
     def head(self) -> bytes:
@@ -335,7 +335,7 @@ class Place:
                 found = os.lstat(name)
             except OSError:
                 return f"has lost its {suffix} file while it was open"
-            if key_of(found) != key or not is_plain(found):
+            if key_of(found) != key or not is_plain_place(found):
                 return f"has another {suffix} file than the one that is open"
         return ""
 

@@ -43,7 +43,7 @@ from privledger.storage import postgres_sql as sql
 from privledger.storage.address import parse_address
 from privledger.storage.forks import never_close
 from privledger.storage.migrate import allow, check_version, migrate
-from privledger.storage.postgres_sql import Connection, driver, explain
+from privledger.storage.postgres_sql import Connection, driver, explain_failure
 
 MOST_HELD = 100_000
 """Grants that are remembered; settled ones are for corrections only, the oldest go first."""
@@ -174,7 +174,7 @@ class PostgresStore:
         """As `_check_place`, at the price of one look while nothing changes."""
         if look != self._looked:
             check_version(connection, self.location)
-            catalog.prepare(connection, again=True)
+            catalog.prepare_catalog(connection, again=True)
             look = catalog.look(connection)  # before the comparison: what comes after it differs
             self._check_place(connection)
             self._looked = look
@@ -215,7 +215,7 @@ class PostgresStore:
         try:
             yield
         except (errors.Error, UnicodeError) as error:
-            raise explain(error, self._address) from None
+            raise explain_failure(error, self._address) from None
 
     def _forget_inherited(self) -> None:
         """A connection must not cross a fork: the child opens its own, and never closes this."""
@@ -228,7 +228,7 @@ class PostgresStore:
         self._forget_inherited()
         if self._connection is None or self._connection.closed:
             self._connection = sql.connected(self._address.parameters)
-            catalog.prepare(self._connection)
+            catalog.prepare_catalog(self._connection)
             self._looked = None
         return self._connection
 

@@ -31,7 +31,7 @@ def driver() -> Any:
     return module
 
 
-def explain(error: Exception, address: Address) -> LedgerError:
+def explain_failure(error: Exception, address: Address) -> LedgerError:
     """One of our errors for one of the driver's, by SQLSTATE. Details (rows) are left out."""
     where, state = address.location, getattr(error, "sqlstate", None) or ""
     primary = getattr(getattr(error, "diag", None), "message_primary", None)

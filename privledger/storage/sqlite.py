@@ -28,7 +28,7 @@ from privledger.ledger.store import PLACE, Row
 from privledger.mutex import Mutex, delivered
 from privledger.reading import kind_of
 from privledger.storage.forks import Forking
-from privledger.storage.making import finish, make_file, put_file, take_back
+from privledger.storage.making import finish_making, make_file, put_file, take_back
 from privledger.storage.memory import Believing
 from privledger.storage.place import Place, registry
 from privledger.storage.sqlite_open import (
@@ -38,14 +38,14 @@ from privledger.storage.sqlite_open import (
     check_log,
     connect,
     every_row,
-    key_of,
+    file_key,
+    file_vector,
     last_checkpoint,
-    look,
+    look_at_file,
     names_in,
     next_rows,
     translate,
     unmark,
-    vector_of,
 )
 from privledger.storage.sqlite_schema import (
     APPLICATION_ID,
@@ -53,7 +53,7 @@ from privledger.storage.sqlite_schema import (
     IN_USE,
     Objects,
     differences,
-    is_readable,
+    is_readable_format,
 )
 
 BUSY_SECONDS = 60.0
@@ -149,7 +149,7 @@ class SQLiteStore(Forking, Believing):
 
     def _open(self) -> None:
         writable = not self._read_only
-        finish(self._path)
+        finish_making(self._path)
         self._place = Place(self._path, writable=writable)
         if not self._alone:
             check_log(self._place.head(), self._place.path, self.location)
@@ -169,7 +169,7 @@ class SQLiteStore(Forking, Believing):
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Inside a transaction: the schema is what it must be, or, for a reader, what it is."""
-        found = look(connection)
+        found = look_at_file(connection)
         if found != self._known:
             faults = differences(found)
             if faults and not self._read_only:
@@ -178,7 +178,7 @@ class SQLiteStore(Forking, Believing):
 
     def _require(self, name: str) -> None:
         """A reader reads no view and nothing else that only bears the name of a table."""
-        if not is_readable(self._known, name):
+        if not is_readable_format(self._known, name):
             raise LedgerCorrupt(f"{self.location}: {'; '.join(differences(self._known)[:5])}; "
                                 "the history cannot be read")
 
@@ -187,7 +187,7 @@ class SQLiteStore(Forking, Believing):
         with self._reading() as connection:
             assert self._place is not None
             found = differences(self._known)
-            if is_readable(self._known, "entries") and connection.execute(
+            if is_readable_format(self._known, "entries") and connection.execute(
                     "SELECT 1 FROM entries NOT INDEXED WHERE position < 0 LIMIT 1").fetchone():
                 found.append("there are entries before the first, which nobody reads")
             found += [f"the file {fault}" for fault in self._place.faults()]
@@ -273,7 +273,7 @@ class SQLiteStore(Forking, Believing):
     def vector(self, name: str) -> bytes | None:
         """A per-record vector, or None; see `Store.vector`."""
         with self._reading("vectors") as connection:
-            return vector_of(connection, name)
+            return file_vector(connection, name)
 
     @contextmanager
     def transaction(self) -> Iterator[_SQLiteTransaction]:
@@ -440,10 +440,10 @@ class _SQLiteTransaction:
         )
 
     def put_vector(self, name: str, data: bytes) -> None:
-        self._connection.execute("INSERT INTO vectors VALUES (?, ?)", (key_of(name), data))
+        self._connection.execute("INSERT INTO vectors VALUES (?, ?)", (file_key(name), data))
 
     def vector(self, name: str) -> bytes | None:
-        return vector_of(self._connection, name)
+        return file_vector(self._connection, name)
 
     def last_checkpoint(self) -> Checkpoint | None:
         return last_checkpoint(self._connection, self._store._known)

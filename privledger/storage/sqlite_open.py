@@ -24,7 +24,7 @@ from privledger.storage.sqlite_schema import (
     APPLICATION_ID,
     IN_USE,
     Objects,
-    is_readable,
+    is_readable_format,
     read_objects,
 )
 
@@ -129,7 +129,7 @@ def _guard(connection: sqlite3.Connection, *, writable: bool) -> None:
     # and the statement refused as if the file were damaged.
 
 
-def look(connection: sqlite3.Connection) -> Objects:
+def look_at_file(connection: sqlite3.Connection) -> Objects:
     """The schema, inside a transaction; a file whose schema takes long to read is no ledger."""
     end = time.thread_time() + _SCHEMA_SECONDS
     connection.set_progress_handler(lambda: time.thread_time() > end, _STEPS)
@@ -257,7 +257,7 @@ def last_checkpoint(connection: sqlite3.Connection, known: Objects) -> Checkpoin
     Args:
         known: the schema, as it was looked at in this transaction.
     """
-    if not all(is_readable(known, name) for name in ("checkpoint", "closed")):
+    if not all(is_readable_format(known, name) for name in ("checkpoint", "closed")):
         return None
     try:
         with at_most(connection, MOST_CHECKPOINT):
@@ -283,18 +283,18 @@ def names_in(connection: sqlite3.Connection, location: str) -> str | None:
     return ",".join(names)
 
 
-def vector_of(connection: sqlite3.Connection, name: str) -> bytes | None:
+def file_vector(connection: sqlite3.Connection, name: str) -> bytes | None:
     """A per-record vector, or None; empty if it is too large."""
     try:
         with at_most(connection, MOST_PACKED):
             row = connection.execute("SELECT data FROM vectors WHERE name = ?",
-                                     (key_of(name),)).fetchone()
+                                     (file_key(name),)).fetchone()
     except TooBig:
         return b""
     return bytes(row[0]) if row else None
 
 
-def key_of(name: str) -> str:
+def file_key(name: str) -> str:
     """Lone surrogates are no text for SQLite: such a name is kept in its escaped form."""
     try:
         name.encode()

@@ -89,7 +89,7 @@ def _roots(found: Objects) -> list[str]:
     return []
 
 
-def is_readable(found: Objects, name: str) -> bool:
+def is_readable_format(found: Objects, name: str) -> bool:
     """Whether `name` is that table and nothing else, so that an auditor may read it."""
     rows = [row for row in found if row[1] == name]
     right = (_FIRST | _LATER)["table", name]

@@ -16,7 +16,7 @@ from privledger.errors import DataError
 from privledger.facts.columns import MISSING, Columns, has_label
 from privledger.facts.schema import Column, Schema, label_key
 from privledger.tables.frames import arrow_columns, check_is_table, missing_columns, streamed
-from privledger.tables.raw import Text, arrow_of, levels, numbers, plain, stands_for_none
+from privledger.tables.raw import Text, arrow_of, levels, plain_cells, raw_numbers, stands_for_none
 
 
 def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:
@@ -76,7 +76,7 @@ def _split(X: Any, schema: Schema) -> list[Any]:
     arrow = arrow_columns(X, names)
     X = X if arrow is None else arrow
     if isinstance(X, np.ma.MaskedArray):
-        X = plain(X)
+        X = plain_cells(X)
     if hasattr(X, "columns") or isinstance(X, Mapping):
         held = set(X.columns) if hasattr(X, "columns") else set(X)
         missing = [name for name in names if name not in held]
@@ -100,7 +100,7 @@ def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArra
         raise DataError(f"column {column.name!r} must be one column of single cells")
     if column.kind == "categorical":
         return _encode_categories(values, column, strict)
-    return _encode_numbers(numbers(values, column), column, strict)
+    return _encode_numbers(raw_numbers(values, column), column, strict)
 
 
 def _encode_numbers(array: NDArray[np.float64], column: Column,
@@ -167,7 +167,7 @@ def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArra
     if isinstance(y, Text) or arrow_of(y) is not None:
         return _labels(y, column, unlabelled)
     check_is_table(y, "the target")
-    array = plain(y)
+    array = plain_cells(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

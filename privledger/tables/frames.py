@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError, SchemaError
 from privledger.facts.schema import Schema
-from privledger.tables.listing import TEXT, File, Origin, Piece, listed
-from privledger.tables.raw import Text, arrow_of, check_utf8, family, plain
+from privledger.tables.listing import TEXT, File, Origin, Piece, listed_files
+from privledger.tables.raw import Text, arrow_of, check_utf8, family, plain_cells
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ def arrow_columns(X: object, known: Container[str] = ()) -> Named | None:
     table = _as_table(X, type(X).__module__.partition(".")[0])
     if table is None:
         return None
-    names = names_of(table.schema)
+    names = frame_names(table.schema)
     once(list(names), known=known)
     return dict(zip(names, table.columns, strict=True))
 
@@ -94,7 +94,7 @@ def missing_columns(missing: Iterable[str], held: Iterable[object]) -> str:
         "Names are compared exactly")
 
 
-def names_of(schema: pa.Schema, where: str = "") -> list[str]:
+def frame_names(schema: pa.Schema, where: str = "") -> list[str]:
     """Names of columns; `DataError` for one that is no text."""
     try:
         return list(schema.names)
@@ -141,7 +141,7 @@ def column_in_numpy(values: object) -> NDArray[np.generic]:
     """A column as a NumPy array; of Arrow's, a missing cell is NaN among numbers, else None."""
     array = values.array if isinstance(values, Text) else arrow_of(values)
     if array is None:
-        return plain(values)
+        return plain_cells(values)
     import pyarrow as pa
 
     if pa.types.is_dictionary(array.type):
@@ -325,7 +325,7 @@ def _schema_of(dataset: arrow_dataset.Dataset, fragment: arrow_dataset.Fragment)
     import pyarrow.dataset as arrow_dataset
 
     held = fragment.physical_schema
-    once(names_of(held, _name_of(fragment)), _name_of(fragment))
+    once(frame_names(held, _name_of(fragment)), _name_of(fragment))
     keys = arrow_dataset.get_partition_keys(fragment.partition_expression)
     return pa.schema([*held, *(dataset.schema.field(name) for name in keys
                                if name not in held.names)])
@@ -348,7 +348,8 @@ def arrow_files(dataset: arrow_dataset.Dataset) -> ArrowDataset:
             raise DataError(f"{_name_of(fragment)}: Arrow would guess the types of its columns; "
                             "for CSV there is scan_csv")
     local = isinstance(getattr(dataset, "filesystem", None), fs.LocalFileSystem)
-    return ArrowDataset(dataset, listed(dataset.files, ()).files if local and dataset.files else ())
+    return ArrowDataset(dataset, listed_files(dataset.files, ()).files
+                        if local and dataset.files else ())
 
 
 @frozen(eq=False, repr=False)

@@ -116,7 +116,7 @@ class Listing:
             file.check()
 
 
-def listed(paths: Paths, endings: tuple[str, ...]) -> Listing:
+def listed_files(paths: Paths, endings: tuple[str, ...]) -> Listing:
     """The files behind a path, or several: each a file, a folder, or a pattern with * ? [.
 
     Paths come in the order given, the files of a folder or a pattern by name. In a folder only

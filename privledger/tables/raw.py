@@ -107,7 +107,7 @@ def check_utf8(array: pa.Array, where: str) -> None:
         raise DataError(f"{where} holds text that is not UTF-8") from None
 
 
-def numbers(values: Any, column: Column) -> NDArray[np.float64]:
+def raw_numbers(values: Any, column: Column) -> NDArray[np.float64]:
     """A column as float64, NaN for missing cells, neither clipped nor checked against bounds.
 
     Raises:
@@ -116,7 +116,7 @@ def numbers(values: Any, column: Column) -> NDArray[np.float64]:
     marker = column.missing_value_marker
     array = values.array if isinstance(values, Text) else arrow_of(values)
     if array is None:
-        return without_marker(to_float(plain(values), column), column)
+        return without_marker(to_float(plain_cells(values), column), column)
     if isinstance(values, Text):
         if isinstance(marker, str):
             import pyarrow as pa
@@ -209,7 +209,7 @@ def is_absent(value: object) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
-def plain(values: Any) -> NDArray[Any]:
+def plain_cells(values: Any) -> NDArray[Any]:
     """A column of pandas, NumPy or Python as a NumPy array; what a mask hides is None."""
     if isinstance(values, np.ma.MaskedArray):
         shown = np.asarray(values).astype(object)
@@ -239,7 +239,7 @@ def levels(values: Any, column: Column) -> Levels:
         codes, several = values.factorize()
         found = list(several), np.asarray(codes)
     else:
-        found = _factorize(plain(values), column)
+        found = _factorize(plain_cells(values), column)
     if any(isinstance(level, _INSTANTS) and level == level for level in found[0]):
         raise no_dates(column)
     if any(isinstance(level, bytes | bytearray | memoryview) for level in found[0]):

@@ -14,8 +14,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.tables.frames import names_of, once
-from privledger.tables.listing import TEXT, File, Listing, Paths, Piece, listed
+from privledger.tables.frames import frame_names, once
+from privledger.tables.listing import TEXT, File, Listing, Paths, Piece, listed_files
 from privledger.tables.raw import Text, family
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ class ParquetFiles:
 def parquet_files(paths: Paths, known: Container[str] = ()) -> ParquetFiles:
     """The files, after a look at the names and types of their columns; `known` names may stand in
     messages."""
-    listing = listed(paths, PARQUET)
+    listing = listed_files(paths, PARQUET)
     return ParquetFiles(listing, tuple(_parquet_columns(file, known) for file in listing.files))
 
 
 def _parquet_columns(file: File, known: Container[str]) -> Mapping[str, str]:
     with _opened(file) as parquet:
         schema = parquet.schema_arrow
-    names = names_of(schema, file.name)
+    names = frame_names(schema, file.name)
     once(names, file.name, known)
     return {name: family(kind) for name, kind in zip(names, schema.types, strict=True)}
 
@@ -154,7 +154,7 @@ class CsvFiles:
 
 def csv_files(paths: Paths, known: Container[str] = ()) -> CsvFiles:
     """The files, after a look at their headers; `known` names may stand in messages."""
-    listing = listed(paths, CSV)
+    listing = listed_files(paths, CSV)
     return CsvFiles(listing, tuple(_header(file, known) for file in listing.files))
 
 

@@ -32,7 +32,7 @@ from privledger.rounding import count
 from privledger.tables.encode import encode_column, encode_target
 from privledger.tables.frames import check_target, column_in_numpy, missing_columns, streamed
 from privledger.tables.listing import TEXT, Origin, Paths, Piece, named
-from privledger.tables.raw import check_family, levels, numbers, stands_for_none
+from privledger.tables.raw import check_family, levels, raw_numbers, stands_for_none
 from privledger.tables.rowfiles import CSV, PARQUET, csv_files, parquet_files
 
 # Which columns of a table are read, whether they can fit, and what becomes of their cells.
@@ -125,7 +125,7 @@ def _ids(values: object, name: str) -> Array:
 
 def _typed(values: object, column: Column) -> Array:
     if column.kind == "numeric":
-        return numbers(values, column)
+        return raw_numbers(values, column)
     known = {label_key(category): category for category in column.categories}
     several, codes = levels(values, column)
     held = np.empty(len(several) + 1, dtype=object)  # the last one for codes of -1

@@ -24,7 +24,7 @@ from privledger.testing.fitting import (
     fresh,
     ledger_for,
     plain_ways,
-    protect,
+    protect_example,
     recording,
     relation_of,
     takes_tables,
@@ -37,7 +37,7 @@ NEARLY = 1e-9  # of a charge: two ways to add up the same floats
 def price_of(learner: Priced, given: Example) -> float:
     """What a ledger of (epsilon, delta) charges for the plan alone; infinity if it is refused."""
     ledger = ledger_for(learner)
-    data = protect(ledger, given)
+    data = protect_example(ledger, given)
     try:
         with ledger.request(fresh(learner).plan(given.schema), data, delta=delta_of(learner)):
             return ledger.spent
@@ -151,7 +151,7 @@ def check_same_plan_for_neighbouring_tables(learner: Priced,
         tables = {"itself": given} | neighbours_of(given, relation_of(learner))
         for name, table in tables.items():
             ledger = ledger_for(learner)
-            fresh(learner).fit(protect(ledger, table))
+            fresh(learner).fit(protect_example(ledger, table))
             plans[name] = [grant.event.plan for grant in ledger.state.grants.values()]
             for way in plain_ways(learner):
                 with recording() as asked:
@@ -177,7 +177,7 @@ def check_crash_keeps_the_charge(learner: Priced, example: Example | None = None
     """A fit that dies after a release has spent its whole reservation, and says how it died."""
     given = examples_for(learner, example)[0]
     calm = ledger_for(learner)
-    fresh(learner).fit(protect(calm, given))
+    fresh(learner).fit(protect_example(calm, given))
     releases = sum(grant.releases for grant in calm.state.grants.values())
     kinds: tuple[type[BaseException], ...] = (Crash, KeyboardInterrupt, SystemExit)
     for turn, place in enumerate(_places(releases)):
@@ -213,7 +213,7 @@ def _crash(learner: Priced, given: Example, place: int, kind: type[BaseException
     ledger.on_release = _stopping(place, kind)
     rule, where = "crash-keeps-the-charge", f"{kind.__name__} at release {place}"
     try:
-        fitted_on(fresh(learner), protect(ledger, given))
+        fitted_on(fresh(learner), protect_example(ledger, given))
     except kind:
         pass
     except PrivledgerError as error:
@@ -286,7 +286,7 @@ def _every_fit_is_charged(learner: Priced, fitted: Any, text: bytes, given: Exam
             copies["Pipeline"] = Pipeline([("model", clone(learner))])
     # Ample: a filter may count a plan at several times its own epsilon.
     ledger = ledger_for(learner, 20.0 * len(copies))
-    data = protect(ledger, given)
+    data = protect_example(ledger, given)
     for number, (name, twin) in enumerate(copies.items(), start=1):
         before = ledger.spent
         twin.fit(data)

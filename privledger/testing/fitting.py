@@ -16,7 +16,7 @@ from privledger.facts.schema import Schema
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Found, Observer, _observing
-from privledger.guard.mirror import remember
+from privledger.guard.mirror import remember_schema
 from privledger.guard.vault import Vault, _sealed
 from privledger.ledger import Budget
 from privledger.plugins import Priced
@@ -87,7 +87,7 @@ class WatchedTable:
         vault = Vault("example", rows, ledger._history, relation=ledger.relation,
                       public_features=ledger.relation == "replace_label",
                       unlabelled=unlabelled)
-        remember(vault, schema)
+        remember_schema(vault, schema)
         watched = cls(ledger, Dataset(schema, _sealed(vault), ledger=ledger.handle), vault)
         rows.watch = watched
         return watched
@@ -136,7 +136,7 @@ def watch(ledger: Ledger, given: Example) -> WatchedTable:
                               unlabelled=given.unlabelled)
 
 
-def protect(ledger: Ledger, given: Example) -> Dataset:
+def protect_example(ledger: Ledger, given: Example) -> Dataset:
     """The example behind the ledger's own guard."""
     return ledger.protect(given.X, given.y, given.schema,
                           public_features=ledger.relation == "replace_label",
@@ -172,7 +172,7 @@ class Way:
     def fit(self, table: Example) -> Any:
         """What a fit on `table` returns."""
         if not self.plain:
-            return fitted_on(fresh(self.learner), protect(ledger_for(self.learner), table))
+            return fitted_on(fresh(self.learner), protect_example(ledger_for(self.learner), table))
         twin = fresh(self.learner, schema=table.schema, unaccounted=True)
         found = twin.fit(table.X, table.y)
         return twin if found is None else found

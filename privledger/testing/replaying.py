@@ -156,7 +156,7 @@ def _mirrored(column: Any, values: NDArray[Any]) -> NDArray[Any]:
                      if str(v) in keys else v for v in values], dtype=values.dtype)
 
 
-def facts_of(fitted: Any, probes: Any) -> dict[str, Any]:
+def replay_facts(fitted: Any, probes: Any) -> dict[str, Any]:
     """All that a fitted learner holds and says, comparable."""
     found: dict[str, Any] = {"its outputs": outputs(fitted, probes).tobytes()}
     for path, value in walk(fitted):
@@ -187,7 +187,7 @@ def check_model_follows_answers(learner: Any, example: Example | None = None) ->
         tape = Tape()
         with answered_by(tape):
             with repeatable(SEED):
-                first = facts_of(way.fit(given), probes)
+                first = replay_facts(way.fit(given), probes)
             again = _replayed(way, tape, given, probes)
             steady = {path: value for path, value in first.items() if again.get(path) == value}
             restless = set(tape.other)
@@ -209,7 +209,7 @@ def check_model_follows_answers(learner: Any, example: Example | None = None) ->
 def _replayed(way: Way, tape: Tape, table: Example, probes: Any) -> dict[str, Any]:
     tape.rewind()
     with repeatable(SEED):
-        return facts_of(way.fit(table), probes)
+        return replay_facts(way.fit(table), probes)
 
 
 @contextmanager

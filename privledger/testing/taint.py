@@ -35,7 +35,7 @@ from privledger.testing.fitting import (
     fresh,
     ledger_for,
     plain_ways,
-    protect,
+    protect_example,
     recording,
     relation_of,
     takes_tables,
@@ -311,7 +311,7 @@ def check_nothing_private_in_errors(learner: Any, example: Example | None = None
         ledger = ledger_for(learner)
         ledger.on_release = _raising(place)
         try:
-            fresh(learner).fit(protect(ledger, table))
+            fresh(learner).fit(protect_example(ledger, table))
         except Exception as error:
             if any(quoted(text, planted) for text in said_by(error)):
                 fail(ERRORS, f"the error after release {place} quotes a value of the table")

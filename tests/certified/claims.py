@@ -57,7 +57,7 @@ from privledger.testing.lockstep.kept import (
     Ints,
     Responses,
 )
-from privledger.testing.lockstep.laws import TOLERANCE, response_loss, selection_loss, set_loss
+from privledger.testing.lockstep.laws import TOLERANCE, response_law, selection_loss, set_loss
 from privledger.testing.lockstep.neighbours import TablePair
 from tests.certified.pairs import check_pair, encoded
 
@@ -251,7 +251,7 @@ class Claim:
                 loss = set_loss(one, other)
                 total += loss.range if one.noise == "gumbel" else loss.pure
             elif isinstance(one, Responses) and isinstance(other, Responses):
-                total += response_loss(one) * int((one.codes != other.codes).sum())
+                total += response_law(one) * int((one.codes != other.codes).sum())
             elif isinstance(one, Additive) and isinstance(other, Additive):
                 quiet = np.minimum(one.scale, other.scale)
                 shift = additive_shift(truth_a, truth_b, quiet)

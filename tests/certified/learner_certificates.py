@@ -11,7 +11,7 @@ from statistics import fmean
 from attrs import evolve, frozen
 
 from privledger.accounting import check_relation
-from privledger.facts.values import Json, items, table, text
+from privledger.facts.values import Json, items, table, text_field
 from privledger.plugins import load_learner
 from privledger.reading import parse_json
 from privledger.testing.examples import Example, examples_for
@@ -102,7 +102,8 @@ class LearnerCertificate:
     @classmethod
     def from_json(cls, value: Json) -> LearnerCertificate:
         """The inverse of `to_json`."""
-        return cls(text(value, "learner"), table(value["settings"]), text(value, "relation"),
+        return cls(text_field(value, "learner"), table(value["settings"]),
+                   text_field(value, "relation"),
                    tuple(items(value, "seeds")), bool(value["unlabelled"]),
                    pair_from_json(table(value["witness"])), float(value["ratio"]),
                    tuple(items(value, "releases")), int(value["tables"]))

@@ -8,7 +8,7 @@ from privledger.facts.values import Json, items, table
 from privledger.rounding import count
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target
-from privledger.testing.lockstep.neighbours import Row, TablePair, columns_of
+from privledger.testing.lockstep.neighbours import Row, TablePair, pair_columns
 
 RELATIONS = ("add_remove", "replace_one", "replace_label")
 
@@ -54,7 +54,7 @@ def pair_from_json(value: Json) -> TablePair:
 
 
 def _row(value: object, schema: Schema) -> Row:
-    if not isinstance(value, list) or len(value) != len(columns_of(schema)) or not all(
+    if not isinstance(value, list) or len(value) != len(pair_columns(schema)) or not all(
             cell is None or isinstance(cell, float | int | str) for cell in value):
         raise InvalidValue("row", type(value).__name__, "one value per feature, and the target")
     return tuple(value)

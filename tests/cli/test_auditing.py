@@ -123,6 +123,6 @@ def test_what_cannot_be_audited_is_a_usage_error(call, schema_file, wrong, word)
 
 
 def test_parameters_are_json_or_text():
-    assert audit.parameters(("a=1", "b=x", 'c="1"', "d=[1, null]", "e=")) == {
+    assert audit.audit_parameters(("a=1", "b=x", 'c="1"', "d=[1, null]", "e=")) == {
         "a": 1, "b": "x", "c": "1", "d": [1, None], "e": ""}
-    assert json.dumps(audit.parameters(())) == "{}"
+    assert json.dumps(audit.audit_parameters(())) == "{}"

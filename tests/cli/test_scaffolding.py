@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.cli.make import names_of, written
+from privledger.cli.make import names_of, written_files
 from privledger.models.file import ModelFacts, kept, revived
-from privledger.plugins import checked
+from privledger.plugins import checked_plugin
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ def test_what_it_writes_works(call, tmp_path, monkeypatch):
     ((name, value),) = project["entry-points"]["privledger.learners"].items()
     monkeypatch.syspath_prepend(str(place))
     found = EntryPoint(name, value, "privledger.learners").load()
-    assert checked(found, name).info.name == name == "noisy-counts"
+    assert checked_plugin(found, name).info.name == name == "noisy-counts"
     _is_kept_as_it_was(found)
     search = os.pathsep.join([str(place), *(path for path in sys.path if path)])
     tests = subprocess.run(
@@ -58,7 +58,7 @@ def test_it_overwrites_nothing(call, as_json, tmp_path):
     assert done.exit_code == 2
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
     made = as_json("new", "learner", "counts", "--directory", tmp_path / "new")
-    assert made["files"] == sorted(written("counts"))
+    assert made["files"] == sorted(written_files("counts"))
 
 
 @pytest.mark.parametrize("name", ["", "Counts", "my_learner", "-a", "a-", "a--b", "1st", "a/b",
@@ -71,7 +71,7 @@ def test_names_that_cannot_be_packages_are_refused(call, tmp_path, monkeypatch, 
 
 
 def test_every_file_is_filled_in():
-    for path, content in written("noisy-counts").items():
+    for path, content in written_files("noisy-counts").items():
         assert "$" not in path
         assert "$" not in content.replace("$ p", "")
         if path.endswith(".py"):

@@ -15,10 +15,10 @@ from privledger_learners import JointTreeClassifier, SGBDTClassifier
 
 import privledger as pl
 from privledger.engines import cluster as module
-from privledger.engines.cluster import Sealed, answered, is_exposed
+from privledger.engines.cluster import Sealed, answer_sealed, is_exposed
 from privledger.engines.engine_choice import local_cluster
 from privledger.engines.local import kernels_digest
-from privledger.engines.messages import to_bytes
+from privledger.engines.messages import message_to_bytes
 from privledger.errors import DataError, EngineError, InvalidValue
 from privledger.guard import release as releasing
 from privledger.questions.tallies import Tabled
@@ -75,7 +75,7 @@ def numbers(sketch):
     """The same for the same whole numbers: tallies come as lists or with every bin."""
     if isinstance(sketch, tuple):
         sketch = tuple(one.listed() if isinstance(one, Tabled) else one for one in sketch)
-    return to_bytes(sketch)
+    return message_to_bytes(sketch)
 
 
 def work(ledger, data):
@@ -158,7 +158,7 @@ def test_a_killed_worker_is_asked_again_elsewhere(client, processes, heard):
     asking(ledger, data, asked.dies_once)
     asking(ledger, data, asked.whole)
     assert (processes.folder / "flag").exists()
-    assert to_bytes(heard[0]) == to_bytes(heard[1])
+    assert message_to_bytes(heard[0]) == message_to_bytes(heard[1])
     gone = [one for one in processes.workers if one.poll() is not None]
     assert [one.returncode for one in gone] == [-signal.SIGKILL]
     processes.workers.remove(gone[0])
@@ -192,8 +192,8 @@ def test_a_spool_that_workers_do_not_see(client, tmp_path, monkeypatch):
 
 def test_another_version_is_not_asked():
     """A worker compares digests before it opens a spool; this is what it runs."""
-    assert answered(Sealed("/nowhere", "0" * 16, b"")) == b""
-    assert answered(Sealed("/nowhere", kernels_digest(), b"")) == b""
+    assert answer_sealed(Sealed("/nowhere", "0" * 16, b"")) == b""
+    assert answer_sealed(Sealed("/nowhere", kernels_digest(), b"")) == b""
 
 
 def test_a_client_that_was_closed(processes):

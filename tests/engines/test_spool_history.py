@@ -152,10 +152,10 @@ class Lying(Mischief):
     lie = staticmethod(lambda said: said)
 
     def answered(self, message):
-        from privledger.engines.messages import said_of
+        from privledger.engines.messages import message_said
 
         key = self.bench(message[0], 0).folder.key
-        return said_to_bytes(key, self.lie(said_of(key, super().answered(message))))
+        return said_to_bytes(key, self.lie(message_said(key, super().answered(message))))
 
 
 @pytest.mark.parametrize("lie", [

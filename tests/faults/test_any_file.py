@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.cli.owners import load, write_receipts
+from privledger.cli.owners import load_owners, write_receipts
 from privledger.ledger import audit
 from privledger.models.file import ModelFile, model_bytes, model_file
 from privledger.people.keys import make_people_key
@@ -194,7 +194,7 @@ def make_world(folder):
     (folder / "grant").write_text(next(
         line["body"]["grant"] for line in anybody.lines_in(folder / "a.ledger")
         if line["kind"] == "granted"), encoding="utf-8")
-    write_receipts("statements.json", load("fed.toml").run, [
+    write_receipts("statements.json", load_owners("fed.toml").run, [
         {"owner": "a", "run": "0" * 64, "rounds": 3, "transcript": "0" * 64, "receipt": "0" * 64,
          "signature": "0" * 128}])
 

@@ -15,7 +15,7 @@ from privledger.ledger.codec import model
 from privledger.ledger.entries import make_entry
 from privledger.ledger.roster import Roster, place_of
 from privledger.ledger.vectors import WIDTH, piece_name
-from privledger.people.keys import PeopleKey, digests, to_bytes
+from privledger.people.keys import PeopleKey, digests, key_to_bytes
 from tests.alone import verify_history
 
 KEY = b"k" * 32
@@ -175,7 +175,7 @@ def test_two_openings_give_places_in_turn(tmp_path):
         assert one._enrolling.size() == 4 and one.verify() == []
         state = other.state
         enrolled = [event for _, event in state.enrolled]
-        marks = to_bytes(digests(PeopleKey(KEY), list("abcd")))
+        marks = key_to_bytes(digests(PeopleKey(KEY), list("abcd")))
         places = [place_of(other._history.store, enrolled, marks[at:at + 16])
                   for at in range(0, 64, 16)]
         assert sorted(places) == [0, 1, 2, 3] and set(places[:2]) == {0, 1}
@@ -201,7 +201,7 @@ def test_many_people_in_pieces():
     marks = digests(PeopleKey(KEY), [str(one) for one in ids[:50]])
     for at, place in enumerate(roster.find(marks)):
         assert place == place_of(ledger._history.store, [e for _, e in state.enrolled],
-                                 to_bytes(marks[at:at + 1]))
+                                 key_to_bytes(marks[at:at + 1]))
 
 
 @pytest.mark.parametrize("name", ["people:0", "people:0/0", "members:1", "members:1/0", "spend"])

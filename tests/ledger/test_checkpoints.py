@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger import History, State, audit, checkpoint
-from privledger.ledger.checkpoint import Checkpoint, is_known, remember
+from privledger.ledger.checkpoint import Checkpoint, is_known, remember_checkpoint
 from privledger.ledger.events import Refused
 from privledger.ledger.line import QueuePosition
 from privledger.storage import MemoryStore, SQLiteStore
@@ -252,7 +252,7 @@ def test_a_file_goes_on_whatever_became_of_its_checkpoint(tmp_path, statements):
         assert ledger.verify() == []  # a new checkpoint took the place of what was damaged
     store = SQLiteStore(path)
     assert plain(opened(store)) == plain(folded(store))
-    assert checkpoint.restore(*store.checkpoint()) is not None
+    assert checkpoint.restore_state(*store.checkpoint()) is not None
     store.close()
 
 
@@ -277,11 +277,11 @@ def test_a_checkpoint_with_a_new_seal_frees_no_budget(tmp_path, user, monkeypatc
 
 def test_seals_that_somebody_else_could_have_written_count_for_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    remember("l", "../../uuid", "a" * 64)
+    remember_checkpoint("l", "../../uuid", "a" * 64)
     (file,) = (tmp_path / "privledger").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600 and is_known("l", "../../uuid", "a" * 64)
     for seal in "bcdefghijk":
-        remember("l", "../../uuid", seal * 64)
+        remember_checkpoint("l", "../../uuid", seal * 64)
     assert is_known("l", "../../uuid", "k" * 64) and file.stat().st_size == 8 * 65
     file.chmod(0o666)
     assert not is_known("l", "../../uuid", "k" * 64)
@@ -313,7 +313,7 @@ def test_two_writers_of_one_file_agree_on_its_checkpoints(tmp_path):
         if turn % 5:
             session.close()
         kept = ledger._history.store.checkpoint()
-        assert turn < 3 or checkpoint.restore(*kept) is not None
+        assert turn < 3 or checkpoint.restore_state(*kept) is not None
     assert one.verify() == [] and two.verify() == []
     rows = sqlite3.connect(path).execute("SELECT names FROM closed").fetchall()
     assert len(rows) > 5  # added to, not written anew each time

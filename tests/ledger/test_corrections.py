@@ -268,8 +268,9 @@ def test_a_correction_of_a_scope_counts_under_caps_and_in_checkpoints(tmp_path):
     assert any("over the cap for data one" in text
                for _, text in second_verifier(tmp_path))
     state = ledger.state
-    point = checkpoint.take(state, checkpoint.NamesDigest().bring(state.closed, len(state.closed)))
-    again, _ = checkpoint.restore(point, checkpoint.names_text(state.closed))
+    point = checkpoint.take_checkpoint(
+        state, checkpoint.NamesDigest().bring(state.closed, len(state.closed)))
+    again, _ = checkpoint.restore_state(point, checkpoint.names_text(state.closed))
     assert again.scopes == state.scopes and again.scopes["s"].charged == state.scopes["s"].charged
 
 

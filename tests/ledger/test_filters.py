@@ -15,7 +15,7 @@ from privledger.graph import cost_of
 from privledger.ledger import ScopeSpend, choose_filter, costs_to_units, fixed_filter
 from privledger.ledger.filters import DELTA_UNIT, delta_units_up
 from privledger.ledger.individual import RECORD_UNITS, admit, worst_units
-from privledger.ledger.view_records import dearest
+from privledger.ledger.view_records import dearest_records
 from privledger.rounding import UNIT, from_units, from_units_down, units_down, units_up
 
 QUICK = settings(max_examples=40, deadline=None)
@@ -119,7 +119,8 @@ def test_a_delta_is_never_charged_below_itself(delta):
        st.integers(0, 25))
 def test_the_dearest_are_those_of_a_whole_sort(spent, most):
     values = np.array(spent)
-    assert dearest(values, most).tolist() == np.argsort(-values, kind="stable")[:most].tolist()
+    expected = np.argsort(-values, kind="stable")[:most].tolist()
+    assert dearest_records(values, most).tolist() == expected
 
 
 @pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp", "basic"])

@@ -16,7 +16,7 @@ from privledger.ledger.line import (
     _sums_of,
     can_come,
     demand_of,
-    follow,
+    follow_queue,
     held_by,
     is_over,
 )
@@ -98,15 +98,15 @@ def test_nobody_starves_behind_those_who_keep_coming(size, big):
 def test_notes_are_folded_and_what_cannot_be_read_is_no_place():
     held: dict[str, QueuePosition] = {}
     one = place("one", 1)
-    assert not follow(held, {"waits": one}, lambda name: False) and list(held) == ["one"]
-    assert follow(held, {"waits": None, "left_line": None}, lambda name: False)
-    assert not follow(held, {"left_line": "one"}, lambda name: False) and not held
-    assert not follow(held, {"left_line": "nobody"}, lambda name: False)
-    follow(held, {"waits": one}, lambda name: True)
-    follow(held, {"waits": {"grant": "one"}}, lambda name: False)
+    assert not follow_queue(held, {"waits": one}, lambda name: False) and list(held) == ["one"]
+    assert follow_queue(held, {"waits": None, "left_line": None}, lambda name: False)
+    assert not follow_queue(held, {"left_line": "one"}, lambda name: False) and not held
+    assert not follow_queue(held, {"left_line": "nobody"}, lambda name: False)
+    follow_queue(held, {"waits": one}, lambda name: True)
+    follow_queue(held, {"waits": {"grant": "one"}}, lambda name: False)
     assert not held
     for number in range(MOST_PLACES + 1):
-        follow(held, {"waits": place(str(number), 1)}, lambda name: False)
+        follow_queue(held, {"waits": place(str(number), 1)}, lambda name: False)
     assert len(held) == MOST_PLACES
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.people.ids import Misspelt, grouped, persons, spelt, text_keys
+from privledger.people.ids import Misspelt, grouped_by_person, persons, spelt, text_keys
 
 pandas = pytest.importorskip("pandas")
 
@@ -151,7 +151,7 @@ def test_people_are_numbered_as_they_first_appear(values):
 def test_texts_are_equal_where_their_numbers_are(values):
     keys = text_keys(values)
     assert keys is not None
-    starts, rows = grouped(keys)
+    starts, rows = grouped_by_person(keys)
     assert [values[starts[row]] for row in rows] == values
     assert len(starts) == len(set(values))
 

@@ -14,10 +14,10 @@ from privledger.people.keys import (
     PURPOSE,
     PeopleKey,
     digests,
+    key_to_bytes,
     make_people_key,
     people_key,
     read_people_key,
-    to_bytes,
 )
 
 
@@ -25,7 +25,7 @@ from privledger.people.keys import (
 def test_digests_are_hmac_sha256(key):
     ids = ["17", "anna b", "\u00e5"]
     right = b"".join(hmac.digest(key, PURPOSE + one.encode(), "sha256")[:16] for one in ids)
-    assert to_bytes(digests(PeopleKey(key), ids)) == right
+    assert key_to_bytes(digests(PeopleKey(key), ids)) == right
     assert PeopleKey(key).check == hmac.digest(
         key, b"privledger people key check 1", "sha256")[:16].hex()
 

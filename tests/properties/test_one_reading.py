@@ -30,7 +30,7 @@ from privledger.reports.page import page_of, render_page
 from privledger.reports.page.render import tree_values
 from privledger.rounding import UNIT, down
 from privledger.testing.examples import examples_for
-from privledger.testing.fitting import fresh, ledger_for, protect
+from privledger.testing.fitting import fresh, ledger_for, protect_example
 from tests.alone import verify_history
 from tests.bodies import body_of
 from tests.properties.lives import FILTERS, Life, lives
@@ -198,7 +198,7 @@ def test_every_reader_says_the_same_of_a_fit(name):
         given, *_ = examples_for(learner)
         model = fresh(learner, schema=given.schema)
         ledger = ledger_for(model, 1.3)
-        model.fit(protect(ledger, given))
+        model.fit(protect_example(ledger, given))
     same(ledger)
 
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.engines.messages import from_bytes, to_bytes
+from privledger.engines.messages import message_from_bytes, message_to_bytes
 from privledger.facts.columns import Columns
 from privledger.questions import feature_scores, order_keys, order_sketch
-from privledger.questions.order_keys import Grid, grid_of, target_steps
+from privledger.questions.order_keys import Grid, order_grid, target_steps
 from privledger.questions.order_sketch import Ordered, Tallied, dot
 from privledger.questions.votes import on_grid
 from privledger.tables.chunk import ONE, Rows
@@ -105,7 +105,8 @@ def test_every_division_and_order_gives_the_same_numbers(data, score, classes, p
     part = np.array(data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)), dtype=int)
     chunks = [rows.subset(np.flatnonzero(part == one)) for one in range(5)]
     # As from another process; scores that were found of a chunk stay behind.
-    sketches = [from_bytes(to_bytes(question.sketch(chunk, 1.0))) for chunk in chunks]
+    sketches = [message_from_bytes(message_to_bytes(question.sketch(chunk, 1.0)))
+                for chunk in chunks]
     found = merged(question, sketches, data.draw(st.permutations(range(5))))
     assert type(found) is type(whole)
     assert (found.total, found.one) == (whole.total, whole.one)
@@ -125,7 +126,7 @@ def test_sorted_keys_and_tallies_say_the_same(n, seed, classes, distinct):
     rows = rows_of(schema, rng, n)
     rows.features.arrays[1][:] = -1 + 4 * np.floor(rng.random(n) * distinct) / distinct
     question = pl.Dataset(schema, object()).features_by("rank")
-    grid = grid_of(schema)
+    grid = order_grid(schema)
     for score in ("rank", "agreement") if 0 < classes <= 64 else ("rank",):
         sketch = question.sketch(rows, 1.0)
         gaps = np.array([column.missing for column in FEATURES])
@@ -179,10 +180,10 @@ def test_the_bound_of_rank_is_nearly_reached_on_coarse_steps(classes):
 
 def test_targets_keep_their_order_on_their_steps():
     many = schema_of(3000)
-    codes = target_steps(np.arange(3000, dtype=np.int32), many, grid_of(many))
+    codes = target_steps(np.arange(3000, dtype=np.int32), many, order_grid(many))
     assert (np.diff(codes.astype(int)) >= 0).all() and set(codes) == set(range(1024))
     number = schema_of(0)
-    codes = target_steps(np.array([-5.0, -1, 0, 1, 7, np.nan]), number, grid_of(number))
+    codes = target_steps(np.array([-5.0, -1, 0, 1, 7, np.nan]), number, order_grid(number))
     assert codes.tolist() == [0, 0, 512, 1023, 1023, 0]
     assert [Grid(one).size for one in (1, 2, 64, 65, 1024)] == [
         1 << 17, 1 << 17, 1 << 22, 1 << 18, 1 << 21]
@@ -195,7 +196,7 @@ def test_the_steps_are_those_of_the_public_range():
     value = np.array([-1.0, -1 + step * 0.999, -1 + step, 3.0, 1.0, 1 + step / 2, np.nan])
     keys = Grid(2).keys((value + 1)[None] * 2**14, np.zeros(7, dtype=np.uint32))
     assert (keys[0, :6] >> 1).tolist() == [0, 0, 1, 65535, 32768, 32768]
-    assert grid_of(schema) == Grid(2)
+    assert order_grid(schema) == Grid(2)
 
 
 def test_pairs_of_millions_of_people_are_counted_exactly():
@@ -215,7 +216,7 @@ def test_rows_that_weigh_nothing_leave_no_trace(score):
     rows = rows_of(schema, np.random.default_rng(5), 30, np.arange(30, dtype=np.int32))
     rows.mass[10:] = 0
     question = pl.Dataset(schema, object()).features_by(score)
-    some = question.sketch(rows.subset(np.arange(10)), 1.0).tallied(grid_of(schema))
+    some = question.sketch(rows.subset(np.arange(10)), 1.0).tallied(order_grid(schema))
     every = question.sketch(rows, 1.0)
     assert some.total == every.total == 10 * ONE
     for one, other in zip(numbers_in(every), numbers_in(some), strict=True):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.engines.messages import from_bytes, to_bytes
+from privledger.engines.messages import message_from_bytes, message_to_bytes
 from privledger.errors import UnsupportedNode
 from privledger.facts.columns import Columns, TableFacts
 from privledger.noise.seeded import SeededSource
@@ -235,6 +235,6 @@ def test_sums_come_from_other_processes_without_scores(score):
     question = pl.Dataset(schema, object()).features_by(score)
     sketch = question.sketch(rows, 1.0)
     found = question.scores(sketch)
-    again = from_bytes(to_bytes(sketch))
+    again = message_from_bytes(message_to_bytes(sketch))
     assert again.found is None and type(again) is type(sketch)
     np.testing.assert_array_equal(question.scores(again), found)

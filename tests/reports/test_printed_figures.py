@@ -13,7 +13,7 @@ from rich.console import Console
 
 import privledger as pl
 from privledger.cli.explain import _granted
-from privledger.cli.ledger_gate import PrintedAnswer, numbers
+from privledger.cli.ledger_gate import PrintedAnswer, gate_numbers
 from privledger.cli.plan import render_price
 from privledger.cli.record import render_record
 from privledger.cli.show import render_ledger
@@ -128,7 +128,7 @@ def test_prices_comparisons_and_refusals(ledger, noise):
     over, delta = compare(facts, policy)[:2]
     no_less(over.message, rf"^epsilon {NUMBER} is over", price.epsilon)
     no_less(delta.message, rf"^delta {NUMBER} is over", facts.delta)
-    rows = dict(numbers(PrintedAnswer(1, "refused", facts, ()), policy))
+    rows = dict(gate_numbers(PrintedAnswer(1, "refused", facts, ()), policy))
     no_less(rows["epsilon"], rf"^{NUMBER} of", price.epsilon)
     for kind in ("junit", "github", "sarif"):
         made = ci_text(kind, Outcome("x", "1", 1, "refused", {}, (over, delta), rows))

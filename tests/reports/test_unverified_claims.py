@@ -18,7 +18,7 @@ from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import charges_of
 from privledger.reports.formats import deployment
 from privledger.testing.examples import examples_for
-from privledger.testing.fitting import fresh, ledger_for, protect
+from privledger.testing.fitting import fresh, ledger_for, protect_example
 from tests.standalone.histories import SMALL
 
 STEP = pl.PoissonSample(0.01, pl.Gaussian(4.0))
@@ -180,12 +180,12 @@ def test_every_shipped_learner_hands_labels_to_its_request(name):
     given = examples_for(kind(**small))[0]
     model = fresh(kind(**small), schema=given.schema)
     ledger = ledger_for(model, 1.3)
-    model.fit(protect(ledger, given), labels={"team": "red"})
+    model.fit(protect_example(ledger, given), labels={"team": "red"})
     charges = charges_of(ledger._history.full())
     assert charges and all(one.team == "red" for one in charges if one.kind == "grant")
     with pytest.raises(pl.InvalidValue):
         fresh(kind(**small), schema=given.schema).fit(
-            protect(ledger_for(model, 1.3), given), labels={"team": 3})
+            protect_example(ledger_for(model, 1.3), given), labels={"team": 3})
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -194,7 +194,7 @@ def test_labels_of_a_fit_are_not_those_of_the_next_nor_kept():
     given = examples_for(kind())[0]
     model = fresh(kind(), schema=given.schema)
     ledger = ledger_for(model, 3.0)
-    data = protect(ledger, given)
+    data = protect_example(ledger, given)
     model.fit(data, labels={"team": "red"})
     pickle.dumps(model)
     model.fit(data)

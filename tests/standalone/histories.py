@@ -9,7 +9,7 @@ import warnings
 
 import privledger as pl
 from privledger.testing.examples import examples_for
-from privledger.testing.fitting import fresh, ledger_for, protect
+from privledger.testing.fitting import fresh, ledger_for, protect_example
 from tests.bodies import body_of
 from tests.standalone.conftest import ROWS, SCHEMA, chained, lived
 
@@ -85,7 +85,7 @@ def learner_histories():
             for given in examples_for(learner)[:1]:
                 model = fresh(learner, schema=given.schema)
                 ledger = ledger_for(model, 1.3)
-                model.fit(protect(ledger, given))
+                model.fit(protect_example(ledger, given))
                 yield entry.name, lines_of(ledger), dict(ledger._history.store._vectors)
 
 

@@ -10,7 +10,7 @@ import pytest
 from privledger.errors import PrivledgerError
 from privledger.ledger.codec import SHAPES, decode
 from privledger.ledger.codec_lines import LineOf
-from privledger.ledger.rules import Seen, whole
+from privledger.ledger.rules import Seen, whole_history
 from privledger.standalone.reading import Bad
 from privledger.standalone.shapes import check_shape
 from tests.standalone import histories
@@ -34,7 +34,7 @@ def bodies():
 
 
 def ours(kind, body, format_=4):
-    return not list(whole(Seen(None, format_), LineOf(1, decode(kind, body), None), None))
+    return not list(whole_history(Seen(None, format_), LineOf(1, decode(kind, body), None), None))
 
 
 def theirs(kind, body, format_=4):

@@ -13,7 +13,7 @@ import privledger as pl
 from privledger.cli import main
 from privledger.storage import PostgresStore, is_url, shown
 from privledger.storage.address import parse_address
-from privledger.storage.postgres_sql import explain
+from privledger.storage.postgres_sql import explain_failure
 
 BUDGET = pl.Budget(2.0, 1e-6)
 SECRET = "s3cr%40t"  # decodes to s3cr@t
@@ -125,7 +125,7 @@ def test_a_run_file_that_names_a_url_does_not_show_it(tmp_path):
 def test_what_the_driver_says_is_cleaned_before_it_is_told():
     psycopg = pytest.importorskip("psycopg")
     address = parse_address(f"postgresql://user:{SECRET}@h/db?sslpassword=other&ledger=x")
-    said = explain(psycopg.OperationalError("no\x1b[2J\nwith s3cr@t\n and other"), address)
+    said = explain_failure(psycopg.OperationalError("no\x1b[2J\nwith s3cr@t\n and other"), address)
     assert "no" in str(said) and not set("\x1b\n") & set(str(said))
     assert "s3cr" not in str(said) and "other" not in str(said)
     with pytest.raises(pl.LedgerError, match="an option that PostgreSQL does not know"):

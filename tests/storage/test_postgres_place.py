@@ -35,7 +35,7 @@ def url(postgres, house):
 def test_the_expected_lines_are_what_the_migrations_make(postgres, house):
     """Made again by hand after a change: `catalog.lines`, one on each line, and an end of line."""
     with postgres.connect(house) as connection:
-        catalog.prepare(connection)
+        catalog.prepare_catalog(connection)
         found = catalog.lines(connection)
     assert set(found) == catalog.expected() and len(found) == len(set(found))
 

@@ -354,7 +354,7 @@ def test_a_row_wider_than_a_block_is_refused_and_a_header_is_not(tmp_path):
 @example(["nan(1)"])
 @settings(max_examples=150, deadline=None)
 def test_a_number_in_a_text_is_what_the_grammar_says_and_python_reads(texts):
-    from privledger.tables.raw import Text, numbers
+    from privledger.tables.raw import Text, raw_numbers
 
     column = pl.Column("x", "numeric", "feature", 0.0, 1.0)
     try:
@@ -363,9 +363,9 @@ def test_a_number_in_a_text_is_what_the_grammar_says_and_python_reads(texts):
         expected = [float(text or "nan") for text in texts]
     except ValueError:
         with pytest.raises(pl.errors.DataError):
-            numbers(Text(pa.array(texts, pa.string())), column)
+            raw_numbers(Text(pa.array(texts, pa.string())), column)
         return
-    np.testing.assert_array_equal(numbers(Text(pa.array(texts, pa.string())), column), expected)
+    np.testing.assert_array_equal(raw_numbers(Text(pa.array(texts, pa.string())), column), expected)
 
 
 def test_an_empty_line_is_no_record_and_an_empty_cell_is(tmp_path):

@@ -54,14 +54,14 @@ FAULTS: tuple[Fault, ...] = (
         "A record that could not pay for a round is in it."),
     Fault(
         "filter-pays-half", "individual filter", RELEASE,
-        "                    [recipe.weight for recipe in state.recipes], rate",
-        "                    [recipe.weight / 2 for recipe in state.recipes], rate",
+        "                    [recipe.weight for recipe in state.recipes],\n",
+        "                    [recipe.weight / 2 for recipe in state.recipes],\n",
         "sgbdt-filter", (LOCK,),
         "Every record pays half of what a round costs it."),
     Fault(
         "filter-at-half-the-rate", "individual filter", RELEASE,
-        " rate_of(question.data), rollover)\n",
-        " rate_of(question.data) / 2, rollover)\n",
+        " sampling_rate_of(question.data), rollover)\n",
+        " sampling_rate_of(question.data) / 2, rollover)\n",
         "sgbdt-renyi-sampled", (LOCK,),
         "Records pay for a sample of half the rate that they are drawn at."),
     Fault(
@@ -240,8 +240,8 @@ FAULTS: tuple[Fault, ...] = (
         "A sample of fixed size holds one more than its node says, which amplifies less."),
     Fault(
         "sample-before-the-filter", "individual filter", "privledger/kernels/asking.py",
-        "        active = admit(task.round, spend, values, mask, rows.n)\n",
-        "        active = admit(task.round, spend, values, members.sample(data, rows) if "
+        "        active = admit_score(task.round, spend, values, mask, rows.n)\n",
+        "        active = admit_score(task.round, spend, values, members.sample(data, rows) if "
         "is_sampled(data) else mask, rows.n)\n",
         "sgbdt-renyi-sampled", (LOCK,),
         "Only who is in a sample pays: the price is a sampled round's, of a sample nobody sees."),

@@ -18,7 +18,7 @@ from privledger.accounting.pld.lattice import (
     SOFT_SIZE,
     Aim,
     Lattice,
-    choose,
+    choose_lattice,
     felt,
     offset_of,
 )
@@ -259,7 +259,7 @@ def _upper(
     """
     items, coins = whole.rough(), whole.added(probe, tilt)
     tolerance *= 0.5 if whole.between else 1.0  # the coins take their share
-    lattice = choose(probe, items, tilt, tolerance, soft=soft)
+    lattice = choose_lattice(probe, items, tilt, tolerance, soft=soft)
     lattice = evolve(lattice, added=lattice.added + coins)
     curve = profile(_upper_sum(probe, whole, lattice, delta), upper=True)
     value = curve.epsilon(delta)
@@ -271,7 +271,7 @@ def _upper(
         lattice = evolve(lattice, added=added + coins)
         if added <= _ENOUGH * tolerance * aim.epsilon or soft < SOFT_SIZE:
             break
-        better = choose(probe, items, tilt, tolerance, soft=_FINE_SIZE, aim=aim)
+        better = choose_lattice(probe, items, tilt, tolerance, soft=_FINE_SIZE, aim=aim)
         if felt(probe, better, aim) > 0.7 * added:
             break
         curve = profile(_upper_sum(probe, whole, better, delta), upper=True)
@@ -293,7 +293,7 @@ def epsilon_lower(items: Items, delta: float, tolerance: float = LOWER_TOLERANCE
     """An epsilon below which the composition does not have `delta`; 0 if none is proved."""
     probe = Probe.of(items)
     tilt = tilt_for_delta(probe, delta)
-    lattice = choose(probe, items, tilt, tolerance, soft=soft, both_ends=True)
+    lattice = choose_lattice(probe, items, tilt, tolerance, soft=soft, both_ends=True)
     best = Found(0.0, lattice)
     for passed in range(_PASSES + 1):
         composed = _lower_sum(probe, items, lattice, delta)
@@ -310,7 +310,8 @@ def epsilon_lower(items: Items, delta: float, tolerance: float = LOWER_TOLERANCE
             break
         # Atoms off the lattice cost more than was guessed.
         finer = max(_FINEST, min(1.0, guessed / added)) * tolerance
-        lattice = choose(probe, items, tilt, finer, soft=_FINE_SIZE, both_ends=True, aim=aim)
+        lattice = choose_lattice(probe, items, tilt, finer, soft=_FINE_SIZE, both_ends=True,
+                                 aim=aim)
         if felt(probe, lattice, aim) > 0.7 * guessed:
             break
     return best
@@ -321,7 +322,7 @@ def delta_upper(items: Items, epsilon: float, tolerance: float = TOLERANCE,
     """A delta that the composition has at `epsilon`."""
     whole, probe, tilt = _gather(items, lambda probe: tilt_for_epsilon(probe, epsilon))
     guess = math.exp(max(-690.0, min(0.0, probe.log_delta(tilt)[0])))
-    lattice = choose(probe, whole.rough(), tilt, tolerance, soft=soft)
+    lattice = choose_lattice(probe, whole.rough(), tilt, tolerance, soft=soft)
     curve: Profile = profile(_upper_sum(probe, whole, lattice, guess), upper=True)
     tight = _tight(items)
     # Where pairs only dominate, Renyi DP may say less, and is always asked.

@@ -50,7 +50,7 @@ class Law:
     stages: int
 
 
-def grid_of(mean: float, deviation: float, low: float, high: float, fine: float) -> Array:
+def allocation_grid(mean: float, deviation: float, low: float, high: float, fine: float) -> Array:
     """Rising places from `low` to `high` with 0 before them, dense about the mean."""
     places = [mean]
     for end, sign in ((high, 1), (low, -1)):
@@ -82,7 +82,7 @@ def single_grid(mu: float) -> Array:
     """The grid of a single ratio."""
     low = math.exp(-_REACH * mu - 0.5 * mu * mu)
     high = math.exp(_REACH * mu + 0.5 * mu * mu)
-    return grid_of(1.0, math.sqrt(math.expm1(mu * mu)), low, high, fine_for(mu))
+    return allocation_grid(1.0, math.sqrt(math.expm1(mu * mu)), low, high, fine_for(mu))
 
 
 def _one(mu: float, steps: int) -> Law:
@@ -112,7 +112,7 @@ def _one(mu: float, steps: int) -> Law:
 def _sum(one: Law, other: Law, rounds: tuple[int, int], steps: int, mu: float) -> Law:
     """The law of the sum of both, which are of so many `rounds`, on a grid of its own."""
     total = sum(rounds)
-    grid = grid_of(float(total), math.sqrt(total * math.expm1(mu * mu)),
+    grid = allocation_grid(float(total), math.sqrt(total * math.expm1(mu * mu)),
                  max(float(one.place[1] + other.place[1]), 1e-300),
                  float(one.place[-1] + other.place[-1]), fine_for(mu))
     mass = np.zeros(len(grid))

@@ -17,9 +17,9 @@ from privledger.accounting.moments import Array
 from privledger.accounting.pld.allocated import (
     ROWS,
     AllocatedPair,
+    allocation_grid,
     between_cuts,
     fine_for,
-    grid_of,
     single_grid,
 )
 from privledger.accounting.pld.mixtures import CoinPair
@@ -73,7 +73,7 @@ def _one(mu: float) -> Parts:
 
 def _sum(one: Parts, other: Parts, total: int, mu: float) -> Parts:
     """The sum of both: what lies in one cell of a grid becomes one, at its mean."""
-    grid = grid_of(float(total), math.sqrt(total * math.expm1(mu * mu)),
+    grid = allocation_grid(float(total), math.sqrt(total * math.expm1(mu * mu)),
                    float(one.place[0] + other.place[0]),
                    float(one.place[-1] + other.place[-1]), fine_for(mu))
     mass, moment = np.zeros(len(grid)), np.zeros(len(grid))
@@ -93,7 +93,7 @@ def _sum(one: Parts, other: Parts, total: int, mu: float) -> Parts:
 
 
 @lru_cache(maxsize=64)
-def parts_of(steps: int, mu: float) -> Parts:
+def attained_parts(steps: int, mu: float) -> Parts:
     """The sum of `steps` ratios, below the true one in the convex order."""
     power, held = _one(mu), 1
     found: Parts | None = None
@@ -129,7 +129,7 @@ class ContractedPair:
         loss, p, q = _tables(self.steps, self.mu, self.add)
         cut = np.searchsorted(loss, edges, side="right")
         p_sums, q_sums = between_cuts(p, cut), between_cuts(q, cut)
-        loose = 4 * parts_of(self.steps, self.mu).loose + UNIT * (len(loss) + 4)
+        loose = 4 * attained_parts(self.steps, self.mu).loose + UNIT * (len(loss) + 4)
         first, last = int(cut[0]), int(cut[-1])
         finite = edges[np.isfinite(edges)]
         blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + 8)
@@ -157,7 +157,7 @@ class ContractedPair:
 @lru_cache(maxsize=64)
 def _tables(steps: int, mu: float, add: bool) -> tuple[Array, Array, Array]:
     """Losses, rising, with their masses under P and Q."""
-    parts = parts_of(steps, mu)
+    parts = attained_parts(steps, mu)
     ratio = parts.place / steps
     loss, q, p = np.log(ratio), parts.mass, parts.mass * ratio
     return (-loss[::-1], q[::-1], p[::-1]) if add else (loss, p, q)

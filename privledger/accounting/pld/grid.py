@@ -276,7 +276,7 @@ def _times(masses: Masses, count: int, step: float, low: float, high: float) -> 
     return result
 
 
-def largest(pairs: Sequence[Pair], tail: float) -> Pair:
+def largest_step(pairs: Sequence[Pair], tail: float) -> Pair:
     """A pair whose profile is at least that of each of `pairs`: the maximum of convex curves."""
     if len(pairs) == 1:
         return pairs[0]

@@ -152,7 +152,7 @@ def good_size(least: int) -> int:
     return best
 
 
-def choose(
+def choose_lattice(
     probe: Probe, items: Sequence[tuple[Pair, float]], tilt: float, tolerance: float,
     *, soft: int = SOFT_SIZE, both_ends: bool = False, aim: Aim | None = None,
 ) -> Lattice:
@@ -211,13 +211,13 @@ def _narrowest(probe: Probe, saddle: float, both_ends: bool) -> tuple[float, _Wi
     log_delta, centre = probe.log_delta(saddle)
     noise = math.log(1e-14 + 6e-17 * float(probe.counts.sum()))
     limit = math.log(1e-7 if both_ends else 1e-10)
-    best = saddle, window(probe, saddle, centre, log_delta, both_ends)
+    best = saddle, loss_window(probe, saddle, centre, log_delta, both_ends)
     for share in (0.75, 0.5, 0.25, 0.0):
         tilt = share * saddle
         digits = noise + probe.moments(tilt)[0] - tilt * centre - log_delta
         if digits > limit:
             break
-        tried = window(probe, tilt, centre, log_delta, both_ends)
+        tried = loss_window(probe, tilt, centre, log_delta, both_ends)
         if tried[1] - tried[0] < 0.9 * (best[1][1] - best[1][0]):
             best = tilt, tried
     return best
@@ -234,7 +234,7 @@ def _narrowest_at(
     tried: list[tuple[float, float, float, _Window]] = []  # cost, points, tilt
     for share in _SHARES:
         tilt = share * saddle
-        found = window(probe, tilt, aim.epsilon, aim.log_delta, both_ends)
+        found = loss_window(probe, tilt, aim.epsilon, aim.log_delta, both_ends)
         width = found[1] - found[0]
         step = max(_step(probe, tilt, aim.slope, allowed), width / soft)
         trial = Lattice(step, 0, 0, tilt, aim.epsilon, 0.0, found[2], 0.0)
@@ -266,7 +266,7 @@ def _rounding(probe: Probe, tilt: float, step: float, aim: Aim) -> float:
     return beyond * math.exp(min(300.0, log_moment - tilt * aim.epsilon - aim.log_delta))
 
 
-def window(
+def loss_window(
     probe: Probe, tilt: float, centre: float, log_delta: float, both_ends: bool
 ) -> _Window:
     """Losses between which nearly all of the sum lies that matters, and how that is proved.

@@ -17,7 +17,7 @@ from attrs import frozen
 from privledger.accounting.moments import Array, log_gain, raise_bounds
 from privledger.accounting.pld.accountant import Items
 from privledger.accounting.pld.allocated import LARGEST_MU, MOST_STEPS, SMALLEST_MU, AllocatedPair
-from privledger.accounting.pld.grid import TooMuch, largest, product
+from privledger.accounting.pld.grid import TooMuch, largest_step, product
 from privledger.accounting.pld.masses import dots
 from privledger.accounting.pld.mixtures import CoinPair, MixturePair, binomial
 from privledger.accounting.pld.pairs import (
@@ -279,7 +279,7 @@ def _maximum(pairs: Iterable[Pair], tail: float) -> Pair:
     for kind, size in _FAMILIES:
         if all(type(pair) is kind for pair in distinct):
             return max(distinct, key=lambda pair: float(getattr(pair, size)))
-    return largest(distinct, tail)
+    return largest_step(distinct, tail)
 
 
 _FAMILIES = ((GaussianPair, "mu"), (LaplacePair, "epsilon"), (BoundedRangePair, "eta"))

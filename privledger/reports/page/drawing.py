@@ -25,7 +25,7 @@ from privledger.graph.remember import own_copy, unshared
 from privledger.ledger import FilterRule
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import NOBODY, UNNAMED, ChargeFigures
-from privledger.ledger.view_figures import Amount, clean, summed
+from privledger.ledger.view_figures import Amount, clean, summed_figures
 from privledger.numerals import many
 from privledger.reports.page.marks import hue_of
 from privledger.reports.spend import PlanSteps, silent
@@ -410,7 +410,7 @@ def icicle(view: View) -> Icicle:
     charged = [one for one in view.charges if one.amount.units]
     if not charged:
         return Icicle()
-    whole = summed([one.amount for one in charged], view.rule)
+    whole = summed_figures([one.amount for one in charged], view.rule)
     cells = [Cell(0.0, 0, float(WIDTH), *_named("everything that was spent", whole, WIDTH), 0)]
     _below(charged, whole, 0.0, 0, whole, cells)
     return Icicle(tuple(cells))
@@ -424,7 +424,7 @@ def _below(charges: Sequence[ChargeFigures], own: Amount, x: float, level: int, 
     parts: dict[str, list[ChargeFigures]] = {}
     for one in charges:
         parts.setdefault(_LEVELS[level](one), []).append(one)
-    sized = sorted(((summed([one.amount for one in part], own.rule), name, part)
+    sized = sorted(((summed_figures([one.amount for one in part], own.rule), name, part)
                     for name, part in parts.items()),
                    key=lambda each: (-each[0].units, each[2][0].position))
     shown = [each for each in sized if _wide(each[0], whole) >= NARROWEST]
@@ -436,7 +436,7 @@ def _below(charges: Sequence[ChargeFigures], own: Amount, x: float, level: int, 
         _below(part, amount, x, level + 1, whole, cells)
         x += width
     if rest:
-        amount = summed([each[0] for each in rest], own.rule)
+        amount = summed_figures([each[0] for each in rest], own.rule)
         name = rest[0][1] if len(rest) == 1 else many(len(rest), "more", "more")
         width = _wide(amount, whole)
         together = [one for each in rest for one in each[2]]

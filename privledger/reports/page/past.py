@@ -13,7 +13,7 @@ from privledger.ledger.events import Granted
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import ChargeFigures, Part, how_often
-from privledger.ledger.view_figures import CHOSEN, Amount, Figure, clean, summed
+from privledger.ledger.view_figures import CHOSEN, Amount, Figure, clean, summed_figures
 from privledger.ledger.view_timeline import Moment, timeline
 from privledger.numerals import many
 from privledger.reports.page.marks import (
@@ -181,7 +181,7 @@ def bars(view: View) -> dict[str, tuple[Bar, ...]]:
 def _ranked(parts: list[Part], view: View) -> tuple[Bar, ...]:
     kept, rest = parts[:MOST_BARS], parts[MOST_BARS:]
     if rest:
-        amount = summed([one.amount for one in rest], view.rule)
+        amount = summed_figures([one.amount for one in rest], view.rule)
         kept.append(Part(f"({many(len(rest), 'other')})", amount, sum(one.grants for one in rest),
                          any(one.asserted for one in rest)))
     return tuple(Bar(clean(one.name, LONGEST) or "(no name)", one.amount.share.value,

@@ -22,13 +22,13 @@ from privledger.ledger.view_records import (
     ALL,
     ROUND,
     alike,
-    dearest,
+    dearest_records,
     each_counted,
     grants_for,
     longer,
     note_of,
 )
-from privledger.people.keys import to_bytes
+from privledger.people.keys import key_to_bytes
 
 BINS = 40
 MOST_TOP = 20
@@ -129,7 +129,7 @@ def people(store: Store, state: State, entries: Sequence[Entry],
                      for name in dict.fromkeys(grant.event.data for grant in counting))
     found = _counted(ALL, partial(each_taken, store, state), filtered, shown)
     if shown.vectors and found.records <= MOST_SEARCHED:
-        digests = to_bytes(everybody(store, [event for _, event in state.enrolled]))
+        digests = key_to_bytes(everybody(store, [event for _, event in state.enrolled]))
         found = evolve(found, digests=base64.b64encode(digests).decode("ascii"))
     return (found,)
 
@@ -186,7 +186,7 @@ def _counted(data: str, each: Callable[[], Iterator[tuple[GrantState, Taken]]],
     cap = max(sum(caps.values()), float(total.max(initial=0.0)))
     numbers = len(total) * len(sources)
     few, levels = numbers <= MOST_VALUES, FINE if numbers <= MOST_FINE else COARSE
-    top = dearest(total, MOST_TOP)
+    top = dearest_records(total, MOST_TOP)
     lines: list[list[tuple[float, int]]] = [[] for _ in top]
     for at, (_, found) in enumerate(each()):
         for record, row in enumerate(top):

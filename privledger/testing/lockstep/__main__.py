@@ -14,7 +14,7 @@ from privledger.testing.lockstep.witnesses import replay_witness
 UNKNOWN = 5  # as `privledger audit --lockstep` ends
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main_lockstep(arguments: Sequence[str] | None = None) -> int:
     """Print what breaks, or how near the price the loss comes; 1 if a premise breaks, 5 if
     something is not replayable."""
     parser = argparse.ArgumentParser(prog="python -m privledger.testing.lockstep",
@@ -33,4 +33,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_lockstep())

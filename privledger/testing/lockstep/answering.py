@@ -55,7 +55,7 @@ def blocks_of(answer: object) -> list[Floats]:
     return [np.asarray(block, dtype=np.float64).ravel() for block in found]
 
 
-def answered(place: int, real: Release, quiet: Release, twin: Release) -> Iterator[Broken]:
+def answered_again(place: int, real: Release, quiet: Release, twin: Release) -> Iterator[Broken]:
     """What is wrong with how a release was answered in the three runs."""
     why = ""
     if isinstance(real.question, Query):
@@ -105,7 +105,7 @@ def _step(moved: Floats, drawn: Ints) -> float | None:
     return step
 
 
-def steps_of(real: Release, quiet: Release) -> Floats:
+def answer_steps(real: Release, quiet: Release) -> Floats:
     """The step of every number of an answer that `answered` found right, shape (size,).
 
     Zero where a block had no draw but zeros.

@@ -279,7 +279,7 @@ def set_loss(a: ChosenSet, b: ChosenSet) -> Loss:
     return _loss(np.array([np.max(gap - slack)]), np.array([np.max(-gap - slack)]), why)
 
 
-def response_loss(draw: Responses) -> float:
+def response_law(draw: Responses) -> float:
     """Log ratio of one answer when its code changes: log (1 - p + p/m) / (p/m)."""
     p, m = draw.noise_parameter, draw.buckets
     if not (0 <= p <= 1 and m >= 1):

@@ -14,12 +14,27 @@ from privledger.noise.seeded import Generator
 from privledger.plugins import Priced
 from privledger.testing.examples import Example, same_records
 from privledger.testing.fitting import fresh
-from privledger.testing.lockstep.answering import answered
+from privledger.testing.lockstep.answering import answered_again
 from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
-from privledger.testing.lockstep.neighbours import Pair, amid, any_value, corner, joined, rows_of
+from privledger.testing.lockstep.neighbours import (
+    Pair,
+    amid,
+    any_value,
+    corner,
+    joined_rows,
+    rows_of,
+)
 from privledger.testing.lockstep.replay import AMPLE, Fitting, fresh_words, replays
 from privledger.testing.lockstep.sampling import CUT_OFF, Samples, samples_of, uncoined, uncovered
-from privledger.testing.lockstep.shown import Path, Shown, beyond, paid, scattered, shown, unpaid
+from privledger.testing.lockstep.shown import (
+    Path,
+    Shown,
+    beyond,
+    paid,
+    scattered,
+    shown_trace,
+    unpaid,
+)
 from privledger.testing.lockstep.tap import Steering, Tap
 from privledger.testing.lockstep.tunings import miscounted
 
@@ -87,11 +102,11 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
     for run in (real, quiet, twin):
         broken += [Broken("P5", -1, why) for why in run.samples]
     for place, each in enumerate(zip(real.releases, quiet.releases, twin.releases, strict=True)):
-        wrong = [] if each[0].failed else list(answered(place, *each))
+        wrong = [] if each[0].failed else list(answered_again(place, *each))
         broken += wrong
         # Who else is moved by a sample that is cut off, nobody knows.
         lost = any(not one.premise and one.release == place for one in broken)
-        seen = Shown() if wrong or lost or each[0].failed else shown(*each)
+        seen = Shown() if wrong or lost or each[0].failed else shown_trace(*each)
         found.append(seen)
         broken += paid(place, seen, samples.inside(larger.releases[place]))
         broken += scattered(place, each[1], seen, fitting.relation,
@@ -235,14 +250,14 @@ def kind_of_table(base: Example, turn: int, rng: Generator) -> Example:
         sizes = (1025, 300, 2049, 120, 1000)
         return base.take(np.arange(sizes[turn // 9 % len(sizes)]) % base.n_records)
     if kind == 6:
-        return joined(amid(some, base, 0.0, 0.1), corner(base, rng))
+        return joined_rows(amid(some, base, 0.0, 0.1), corner(base, rng))
     if kind == 7:  # equal in halves, so that one record moves every majority and median
         halves = np.repeat(rng.integers(0, base.n_records, size=2), 1 + rows // 2)
         return base.take(rng.permutation(halves))
     return base if turn // 9 % 2 else some
 
 
-def record(table: Example, base: Example, rng: Generator) -> Example:
+def record_pair(table: Example, base: Example, rng: Generator) -> Example:
     """One that comes: a corner of the bounds, one like those that are there, or its like with
     another target."""
     kind = int(rng.integers(0, 5))
@@ -265,7 +280,7 @@ def step(table: Example, base: Example, relation: Relation, rng: Generator) -> E
             return table.take(np.delete(np.arange(rows), place))
         place = (0, rows, int(rng.integers(0, rows + 1)))[int(rng.integers(0, 3))]
         order = np.insert(np.arange(rows), place, rows)
-        return joined(table, record(table, base, rng)).take(order)
+        return joined_rows(table, record_pair(table, base, rng)).take(order)
     other = np.arange(rows)
     other[place] = rows
-    return joined(table, record(table, base, rng)).take(other)
+    return joined_rows(table, record_pair(table, base, rng)).take(other)

@@ -23,7 +23,7 @@ from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.plugins import Priced
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
-from privledger.testing.fitting import fresh, protect, relation_of, takes_tables
+from privledger.testing.fitting import fresh, protect_example, relation_of, takes_tables
 from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
 from privledger.testing.lockstep.lock import Lock, arriving, fitting_of, steady_of
 from privledger.testing.lockstep.neighbours import Pair, crowded, first_pairs, in_crowds, neighbours
@@ -85,7 +85,7 @@ def _charges(fitting: Fitting, table: Example) -> Iterator[Broken]:
             ledger = Ledger.create(None, budget=budget, relation=fitting.relation, filter=kind,
                                    mode="simulation", seed=0, **unit_of(table))
             with repeatable(fitting.seed):
-                fresh(fitting.learner).fit(protect(ledger, table))
+                fresh(fitting.learner).fit(protect_example(ledger, table))
         except PrivledgerError:  # it counts no such plan, or has no theorem for this delta
             continue
         yield from reread(ledger)

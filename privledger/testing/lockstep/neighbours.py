@@ -57,7 +57,7 @@ class TablePair:
         rows, often = [row for row, _ in self.common], [times for _, times in self.common]
         return (rows, often) if last is None else ([*rows, last], [*often, 1])
 
-def columns_of(schema: Schema) -> tuple[Column, ...]:
+def pair_columns(schema: Schema) -> tuple[Column, ...]:
     """Features in their order, and the target last, where there is one."""
     return (*schema.features, *(one for one in schema.columns if one.role == "target"))
 
@@ -69,7 +69,7 @@ def rows_of(example: Example) -> list[Row]:
     return list(zip(*plain, strict=True))
 
 
-def grouped(rows: Iterable[tuple[Row, int]]) -> tuple[tuple[Row, int], ...]:
+def grouped_rows(rows: Iterable[tuple[Row, int]]) -> tuple[tuple[Row, int], ...]:
     """Equal rows together, none of multiplicity zero, in the order they first came."""
     together: dict[Row, int] = {}
     for row, often in rows:
@@ -92,7 +92,7 @@ def _array(column: Column, cells: Sequence[Cell]) -> NDArray[np.float64] | NDArr
 def _columns(schema: Schema, rows: Sequence[Row], often: Sequence[int]) -> Example:
     order = np.repeat(np.arange(len(rows)), often)
     arrays = [_array(column, [row[place] for row in rows])[order]
-              for place, column in enumerate(columns_of(schema))]
+              for place, column in enumerate(pair_columns(schema))]
     named = {column.name: array for column, array in zip(schema.features, arrays, strict=False)}
     unlabelled = any(row[-1] is None for row in rows)
     return Example(schema, named, arrays[-1], unlabelled)
@@ -125,7 +125,7 @@ def corner(base: Example, rng: Generator, target: Any = None) -> Example:
     return evolve(base, X=X, y=y)
 
 
-def joined(one: Example, other: Example) -> Example:
+def joined_rows(one: Example, other: Example) -> Example:
     """The records of both, in this order."""
     X = {name: np.concatenate([column, other.X[name].astype(column.dtype)])
          for name, column in one.X.items()}
@@ -141,7 +141,7 @@ def neighbours(table: Example, relation: Relation, rng: Generator,
     """
     record = corner(table, rng) if last is None else last
     if relation == "add_remove":
-        pair = table, joined(table, record)
+        pair = table, joined_rows(table, record)
         return pair if rng.random() < 0.7 else pair[::-1]
     if not table.n_records:
         table = corner(table, rng)
@@ -151,7 +151,7 @@ def neighbours(table: Example, relation: Relation, rng: Generator,
         table = table.take(order)
         return table, table.with_target(len(order) - 1, record.y[0])
     rest = table.take(np.arange(table.n_records - 1))
-    return joined(rest, corner(table, rng)), joined(rest, record)
+    return joined_rows(rest, corner(table, rng)), joined_rows(rest, record)
 
 
 def amid(table: Example, base: Example, low: float, high: float, rare: int = 0) -> Example:
@@ -200,7 +200,7 @@ def random_pair(base: Example, relation: Relation, rng: Generator) -> Pair:
     table = base.take(np.arange(0))
     for _ in range(int(rng.integers(1, 4))):
         times = int(rng.choice([1, 1, 2, 3, 5, 8, 30]))
-        table = joined(table, corner(base, rng).take(np.zeros(times, dtype=int)))
+        table = joined_rows(table, corner(base, rng).take(np.zeros(times, dtype=int)))
     return neighbours(table, relation, rng)
 
 
@@ -249,13 +249,13 @@ def _one(row: Example, rng: Generator) -> Example:
         return row.take(np.zeros(rows, dtype=int))
     found = row
     for _ in range(rows - 1):
-        found = joined(found, corner(row, rng))
+        found = joined_rows(found, corner(row, rng))
     return found
 
 
 def _with(common: Example, ids: np.ndarray[tuple[int], np.dtype[np.int64]],
           person: Example) -> Example:
-    table = joined(common, person)
+    table = joined_rows(common, person)
     return evolve(table, people=np.concatenate([ids, np.full(person.n_records, 10**6)]))
 
 

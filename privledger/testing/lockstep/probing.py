@@ -37,7 +37,7 @@ from privledger.mechanisms import (
 )
 from privledger.noise.seeded import Generator, repeatable
 from privledger.testing.examples import Example
-from privledger.testing.fitting import fresh, protect, recording
+from privledger.testing.fitting import fresh, protect_example, recording
 from privledger.testing.lockstep.kept import Broken, RecordedRun
 from privledger.testing.lockstep.replay import (
     AMPLE,
@@ -343,7 +343,7 @@ def _budgeted(fitting: Fitting, table: Example, rng: Generator, spent: float,
         ledger = Ledger.create(None, budget=Budget(spent, fitting.delta),
                                relation=fitting.relation, mode="simulation", seed=0,
                                **unit_of(table))
-        data = protect(ledger, table)
+        data = protect_example(ledger, table)
         for _ in range(fits):
             try:
                 fresh(fitting.learner).fit(data)

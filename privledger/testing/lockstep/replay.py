@@ -40,12 +40,12 @@ from privledger.questions.score import Score
 from privledger.standalone.build import one_file
 from privledger.tables.chunk import Rows
 from privledger.testing.examples import Example
-from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect, recording
+from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect_example, recording
 from privledger.testing.lockstep.kept import Added, Broken, Grant, RecordedRun, Release
-from privledger.testing.lockstep.sampling import counted
+from privledger.testing.lockstep.sampling import counted_sample
 from privledger.testing.lockstep.shown import watched
 from privledger.testing.lockstep.tap import Steering, Tap
-from privledger.testing.replaying import facts_of
+from privledger.testing.replaying import replay_facts
 from privledger.testing.structure import table_probes
 
 # Digests of questions: equal for equal questions of two runs, whatever handles were called.
@@ -302,7 +302,7 @@ class Fitting:
             table.n_records, people_of(table), table.people is not None)
         self.released = recorder.releases
         watching = watched(recorder.added) if tap.quiet else nullcontext()
-        with (repeatable(self.seed), _observing(recorder), watching, counted(run.samples),
+        with (repeatable(self.seed), _observing(recorder), watching, counted_sample(run.samples),
               recording() as asked):
             try:
                 fitted = self.fitted(table)
@@ -335,7 +335,7 @@ class Fitting:
         ledger = Ledger.create(None, budget=budget,
                                relation=self.relation, mode="simulation", seed=0,
                                **unit_of(table))
-        found = learner.fit(protect(ledger, table))
+        found = learner.fit(protect_example(ledger, table))
         return learner if found is None else found
 
 
@@ -374,7 +374,7 @@ def people_of(table: Example) -> int:
 def model_of(fitted: object, table: Example) -> dict[str, object]:
     """All that a fitted learner holds and says, comparable."""
     probes = table_probes(table)
-    found = facts_of(fitted, probes)
+    found = replay_facts(fitted, probes)
     found["its outputs"] = outputs(fitted, probes).tobytes()
     return found
 

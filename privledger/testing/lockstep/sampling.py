@@ -28,7 +28,7 @@ CUT_OFF = "a sample that is cut off puts one record in another's place: no lock 
 
 
 @contextmanager
-def counted(into: list[str]) -> Iterator[None]:
+def counted_sample(into: list[str]) -> Iterator[None]:
     """Samples of a fixed size drawn in this block: `into` says where one has another size."""
     real = Members.sample
 
@@ -108,7 +108,7 @@ def _last_one(sample: Context, drawn: RecordedCoins | Words) -> int:
 # P5, beside Poisson samples: who is in which part is one private word per record.
 
 
-def coins_of(one: Release) -> list[CoinCells]:
+def sampling_coins(one: Release) -> list[CoinCells]:
     """Cells by private coins that a release's question is about."""
     steps = getattr(getattr(one.question, "data", None), "steps", ())
     waiting = [*(step.cells for step in steps), getattr(one.question, "cells", None)]
@@ -131,7 +131,7 @@ def uncoined(run: RecordedRun) -> Iterator[Broken]:
     known: set[int] = set()
     for place, one in enumerate(run.releases):
         drawn = [len(draw.result) for draw in one.draws if isinstance(draw, Words)]
-        fresh = {id(cells) for cells in coins_of(one)} - known
+        fresh = {id(cells) for cells in sampling_coins(one)} - known
         whole = len(fresh)
         if isinstance(one.question, FeatureChoice) and one.question.votes is not None:
             voted = {id(one.question.key)} - known

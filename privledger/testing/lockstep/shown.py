@@ -33,7 +33,7 @@ from privledger.questions.one_voice import Voices
 from privledger.questions.query import Query, Summing
 from privledger.questions.sums import cell_sums
 from privledger.tables.chunk import Rows
-from privledger.testing.lockstep.answering import blocks_of, main_draws, steps_of
+from privledger.testing.lockstep.answering import answer_steps, blocks_of, main_draws
 from privledger.testing.lockstep.kept import (
     Added,
     Broken,
@@ -49,7 +49,7 @@ from privledger.testing.lockstep.kept import (
 from privledger.testing.lockstep.laws import (
     TOLERANCE,
     Loss,
-    response_loss,
+    response_law,
     selection_loss,
     set_loss,
 )
@@ -84,7 +84,7 @@ class Shown:
         return not (self.up or self.down or self.squared or self.why)
 
 
-def shown(real: Release, quiet: Release, twin: Release) -> Shown:
+def shown_trace(real: Release, quiet: Release, twin: Release) -> Shown:
     """What a release shows, whose answer is known to be what was drawn (P2)."""
     node = real.charged[0][1] if real.charged else real.mechanism
     draws = main_draws(quiet), main_draws(twin)
@@ -106,7 +106,7 @@ def shown(real: Release, quiet: Release, twin: Release) -> Shown:
 def _of_numbers(node: Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace, real: Release,
                 quiet: Release, twin: Release) -> Shown:
     moved = np.concatenate(blocks_of(twin.truth)) - np.concatenate(blocks_of(quiet.truth))
-    step, draw = steps_of(real, quiet), main_draws(real)[0]
+    step, draw = answer_steps(real, quiet), main_draws(real)[0]
     other = main_draws(twin)[0]
     if not np.array_equal(draw.scale, other.scale):  # type: ignore[union-attr]
         return Shown(why="the width of the noise depends on the records")
@@ -134,7 +134,7 @@ def _of_labels(node: object, first: Responses, second: Responses) -> Shown:
     if not isinstance(node, RandomizedResponse):
         return Shown(why="labels were answered under another node")
     price = _response(node.noise_parameter, node.num_buckets)
-    loss = max(response_loss(first), response_loss(second)) * changed
+    loss = max(response_law(first), response_law(second)) * changed
     return Shown(loss, loss, 0.0, loss / price if price else float(loss > 0))
 
 

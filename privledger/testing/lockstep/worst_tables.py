@@ -21,8 +21,8 @@ from privledger.testing.lockstep.neighbours import (
     Row,
     TablePair,
     any_value,
-    columns_of,
-    grouped,
+    grouped_rows,
+    pair_columns,
     rows_of,
 )
 
@@ -107,7 +107,7 @@ def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[TablePa
     kinds: list[list[TablePair]] = [_ladder_pairs(schema, relation)]
     for times in (0, *_TIMES):
         for some in ([()],) if times == 0 else (crowds[:len(corners)], crowds[len(corners):]):
-            kinds.append([TablePair(schema, grouped((row, times) for row in crowd), old, new)
+            kinds.append([TablePair(schema, grouped_rows((row, times) for row in crowd), old, new)
                           for crowd in some
                           for old, new in _last(corners, schema, relation, rng, len(crowd))])
     found: dict[TablePair, None] = {}
@@ -120,9 +120,9 @@ def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[TablePa
 
 def _ladder_pairs(schema: Schema, relation: str) -> list[TablePair]:
     """The record that differs is out of order; in a replacement the old one was in order."""
-    found, low = [], ends(columns_of(schema)[-1])[0]
+    found, low = [], ends(pair_columns(schema)[-1])[0]
     for crowd, odd, even in _ladders(schema):
-        common = grouped((row, max(1, 240 // len(crowd))) for row in crowd)
+        common = grouped_rows((row, max(1, 240 // len(crowd))) for row in crowd)
         old = {"add_remove": None, "replace_one": even}.get(relation, (*odd[:-1], low))
         found.append(TablePair(schema, common, old, odd))
     return found
@@ -131,7 +131,7 @@ def _ladder_pairs(schema: Schema, relation: str) -> list[TablePair]:
 def _ladders(schema: Schema) -> Iterator[tuple[list[Row], Row, Row]]:
     """Rows whose targets rise with a feature or more, the others constant; a record that is
     above all, but below all in one feature; and one the other way round."""
-    target, features = columns_of(schema)[-1], schema.features
+    target, features = pair_columns(schema)[-1], schema.features
     steps: Sequence[Cell] = (
         [target.lower + (target.upper - target.lower) * step / _STEPS for step in range(_STEPS)]
         if target.kind == "numeric" else target.categories[:-1])
@@ -159,7 +159,7 @@ def _share(column: Column, step: int, steps: int) -> Cell:
 def _corners(schema: Schema, rng: Rng) -> list[Row]:
     """Rows at the ends, in the middle, without values, and every other one up; each with the
     two targets that lie farthest apart."""
-    columns = columns_of(schema)
+    columns = pair_columns(schema)
     features, targets = columns[:-1], ends(columns[-1])
     places: list[Row] = [
         tuple(_middle(column) for column in features),
@@ -190,7 +190,7 @@ def _last(corners: Sequence[Row], schema: Schema, relation: str, rng: Rng,
     if relation == "add_remove":
         yield from ((None, row) for row in corners)
     elif relation == "replace_label":
-        target = columns_of(schema)[-1]
+        target = pair_columns(schema)[-1]
         low, high = ends(target)
         yield from (((*row[:-1], low), (*row[:-1], high)) for row in corners[::2])
     else:
@@ -202,8 +202,8 @@ def _from(own: Sequence[Row], schema: Schema, relation: str) -> list[TablePair]:
     """Pairs made of the example's own rows."""
     if len(own) < 2:
         return []
-    common = grouped((row, 1) for row in own[:-1])
-    target = columns_of(schema)[-1]
+    common = grouped_rows((row, 1) for row in own[:-1])
+    target = pair_columns(schema)[-1]
     if relation == "add_remove":
         return [TablePair(schema, common, None, own[-1])]
     low, high = ends(target)
@@ -251,7 +251,7 @@ class _Moves:
     def _times(self, pair: TablePair, place: int, often: int) -> TablePair:
         rows = list(pair.common)
         rows[place] = (rows[place][0], often)
-        return evolve(pair, common=grouped(rows))
+        return evolve(pair, common=grouped_rows(rows))
 
     def _more(self, pair: TablePair) -> TablePair:
         if not pair.common:
@@ -272,7 +272,7 @@ class _Moves:
 
     def _row_added(self, pair: TablePair) -> TablePair:
         times = 1 << _pick(self.rng, range(8))
-        return evolve(pair, common=grouped([*pair.common, (self._row(), times)]))
+        return evolve(pair, common=grouped_rows([*pair.common, (self._row(), times)]))
 
     def _row_moved(self, pair: TablePair) -> TablePair:
         if not pair.common:
@@ -280,7 +280,7 @@ class _Moves:
         rows = list(pair.common)
         place = self._pick(pair)
         rows[place] = (self._changed(rows[place][0]), rows[place][1])
-        return evolve(pair, common=grouped(rows))
+        return evolve(pair, common=grouped_rows(rows))
 
     def _near(self, pair: TablePair) -> TablePair:
         """Common rows like the record that differs."""
@@ -290,7 +290,7 @@ class _Moves:
         if self.rng.random() < 0.7:
             row = self._changed(row)
         times = 1 << _pick(self.rng, range(8))
-        return evolve(pair, common=grouped([*pair.common, (row, times)]))
+        return evolve(pair, common=grouped_rows([*pair.common, (row, times)]))
 
     def _last_moved(self, pair: TablePair) -> TablePair:
         fresh = self.rng.random() < 0.3
@@ -314,9 +314,9 @@ class _Moves:
     def _row(self) -> Row:
         if self.own and self.rng.random() < 0.3:
             return _pick(self.rng, self.own)
-        return tuple(any_value(column, self.rng) for column in columns_of(self.schema))
+        return tuple(any_value(column, self.rng) for column in pair_columns(self.schema))
 
     def _changed(self, row: Row) -> Row:
         place = _pick(self.rng, range(len(row)))
-        value = any_value(columns_of(self.schema)[place], self.rng)
+        value = any_value(pair_columns(self.schema)[place], self.rng)
         return (*row[:place], value, *row[place + 1:])

@@ -17,7 +17,7 @@ from privledger.accounting.pld.attained import (
     _one,
     attained,
     attained_items,
-    parts_of,
+    attained_parts,
 )
 from privledger.accounting.pld.mixtures import CoinPair
 from privledger.accounting.pld.pairs import (
@@ -86,7 +86,7 @@ def test_masses_and_means_of_one_ratio(mu):
 
 @pytest.mark.parametrize(("steps", "mu"), [(2, 1.0), (7, 0.3), (64, 2.0), (1000, 1.0)])
 def test_mean_stays_and_variance_falls(steps, mu):
-    parts, above = parts_of(steps, mu), ratio_law(steps, mu)
+    parts, above = attained_parts(steps, mu), ratio_law(steps, mu)
     ratio = parts.place / steps
     assert parts.mass.sum() == pytest.approx(1, abs=1e-9)
     assert parts.mass @ ratio == pytest.approx(1, abs=1e-9)

@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from privledger.accounting.pld.by_pld import delta_of_one, epsilon_of_one
-from privledger.accounting.pld.grid import GridPair, largest, product
+from privledger.accounting.pld.grid import GridPair, largest_step, product
 from privledger.accounting.pld.losses import pair_rdp
 from privledger.accounting.pld.pairs import (
     UNIT,
@@ -372,12 +372,12 @@ def test_product_keeps_what_is_lost_openly() -> None:
 
 def test_product_of_one_is_itself() -> None:
     pair = LaplacePair(0.5)
-    assert product([(pair, 1)], 1e-9) is pair and largest([pair], 1e-9) is pair
+    assert product([(pair, 1)], 1e-9) is pair and largest_step([pair], 1e-9) is pair
 
 
 def test_largest_is_at_least_each() -> None:
     cases = [BASE["laplace"], BASE["gaussian"], BASE["bounded range"], BASE["pure and delta"]]
-    pair = largest([case.pair for case in cases], 1e-12)
+    pair = largest_step([case.pair for case in cases], 1e-12)
     covers(pair, lambda x: max(case.profile(x) for case in cases), np.linspace(-2, 5, 29), 1e-3)
 
 

@@ -16,7 +16,7 @@ from privledger.testing.lockstep.kept import Chosen, ChosenSet, Responses
 from privledger.testing.lockstep.laws import (
     TOLERANCE,
     log_flips,
-    response_loss,
+    response_law,
     selection_loss,
     set_loss,
 )
@@ -223,13 +223,13 @@ def test_sets_that_are_not_drawn_alike_lose_everything():
 def test_one_answer_of_randomised_response(p, m):
     with mpmath.workdps(40):
         exact = mpmath.log((1 - mpmath.mpf(p) + mpmath.mpf(p) / m) / (mpmath.mpf(p) / m))
-    found = response_loss(Responses(NOTHING, m, p, NOTHING))
+    found = response_law(Responses(NOTHING, m, p, NOTHING))
     assert exact * (1 - TOLERANCE) <= found <= exact
 
 
 @pytest.mark.parametrize("p", [0.0, -0.1, 1.1, math.nan])
 def test_an_answer_that_is_no_answer_loses_everything(p):
-    assert math.isinf(response_loss(Responses(NOTHING, 2, p, NOTHING)))
+    assert math.isinf(response_law(Responses(NOTHING, 2, p, NOTHING)))
 
 
 def test_distances_of_answers():

@@ -30,7 +30,7 @@ from privledger.questions.blocks import clipped
 from privledger.questions.query import Query
 from privledger.testing.checks import check_lockstep_holds
 from privledger.testing.examples import examples_for, worst_pair
-from privledger.testing.fitting import protect
+from privledger.testing.fitting import protect_example
 from privledger.testing.lockstep import lockstep, replay_witness
 from privledger.testing.lockstep.lock import fitting_of, lock, runs_of
 
@@ -104,7 +104,7 @@ def test_private_and_simulation_ledgers_run_one_code_path():
         learner = JointTreeClassifier(epsilon=1.0, random_state=0)
         table = examples_for(learner)[0].take(np.arange(20))
         ledger = pl.Ledger.create(None, budget=pl.Budget(1.0), mode=mode)
-        data, seen = protect(ledger, table), set()
+        data, seen = protect_example(ledger, table), set()
 
         def called(frame, event, arg, seen=seen):
             name = frame.f_globals.get("__name__", "")
@@ -171,12 +171,12 @@ def test_a_sample_at_another_rate_breaks_p5(monkeypatch):
 
 
 def test_a_filter_that_takes_too_little_breaks_p6(monkeypatch):
-    real = asking.admit
+    real = asking.admit_score
 
     def admit(asked, *rest):
         return real(evolve(asked, weights=[weight / 4 for weight in asked.weights]), *rest)
 
-    monkeypatch.setattr(asking, "admit", admit)
+    monkeypatch.setattr(asking, "admit_score", admit)
     assert "P6" in _premises("sgbdt-filtered", seeds=range(6))
 
 
@@ -222,14 +222,14 @@ def test_one_person_more_or_less_shows_no_more_than_was_paid(name):
 
 
 def test_a_witness_runs_again_from_its_file(tmp_path, capsys, monkeypatch):
-    from privledger.testing.lockstep.__main__ import main
+    from privledger.testing.lockstep.__main__ import main_lockstep
 
     place = tmp_path / "witness.json"
     place.write_text(lockstep(LEARNERS["sgbdt"], seconds=0.1, unit="person").as_json())
-    assert main([str(place)]) == 0
+    assert main_lockstep([str(place)]) == 0
     assert "every premise held" in capsys.readouterr().out
     monkeypatch.setattr(sums, "MORE", 0.5)
-    assert main([str(place)]) == 1
+    assert main_lockstep([str(place)]) == 1
     assert "P3 is broken" in capsys.readouterr().out
 
 
