@@ -30,6 +30,7 @@ from privledger.graph.nodes import (
     Tuning,
     children,
     holds,
+    several_of_many,
 )
 from privledger.graph.per_record import rdp_per_record
 from privledger.graph.plan_json import canonical, from_json, to_json
@@ -80,6 +81,7 @@ __all__ = [
     "rdp",
     "rdp_per_record",
     "replaced_cost",
+    "several_of_many",
     "share_of",
     "to_dp_event",
     "to_json",

@@ -251,6 +251,23 @@ class RandomAllocation(Nested):
         check_node("RandomAllocation node", self.node)
 
 
+def several_of_many(rounds: int, participations: int, node: Node) -> Repeat:
+    """A plan whose price covers `rounds` rounds of `node`, where each record is in a uniformly
+    drawn set of `participations` of them: so many random allocations (docs/proofs/allocation.md).
+
+    For plans and for runs that somebody else makes; the guard draws no such sets.
+
+    Args:
+        rounds: t. participations: k, at most t. node: one round, as in a `RandomAllocation`.
+
+    >>> several_of_many(1000, 10, Gaussian(1.0)).node.steps
+    100
+    """
+    most = count("rounds", rounds, most=MOST_COUNT)
+    often = count("participations", participations, most=most)
+    return Repeat(RandomAllocation(most // often, node), often)
+
+
 @frozen(cache_hash=True)
 class Correlated(Nested):
     """`steps` releases with correlated noise (a banded or Toeplitz matrix mechanism), all of them.

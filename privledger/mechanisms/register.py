@@ -30,6 +30,7 @@ from privledger.accounting.pld import (
     pure_pair,
     response_loss,
     response_pair,
+    wide_discrete_mu,
 )
 from privledger.errors import RelationMismatch, UnsupportedNode
 from privledger.mechanisms.additive import (
@@ -139,10 +140,15 @@ def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
 def _(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
     """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4), Theorem 4, for the Renyi curve."""
     rho = (mechanism.sensitivity / Fraction(mechanism.sigma)) ** 2 / 2
-    pair = discrete_gaussian_pair(mechanism.sigma, mechanism.sensitivity)
-    return Cost(relation, math.inf, None, lambda: zcdp_rdp(part_up(rho), orders), math.inf,
+    mu = wide_discrete_mu(mechanism.sigma, mechanism.sensitivity)
+    wide = mu is not None and 1e-12 <= mu <= 1e4
+    pair = GaussianPair(mu, tight=False) if mu is not None and wide else (
+        discrete_gaussian_pair(mechanism.sigma, mechanism.sensitivity))
+    return Cost(relation, math.inf, None, lambda: zcdp_rdp(part_up(rho), orders),
+                up(mu * mu) if mu is not None and wide else math.inf,
                 None if pair is None else both_ways(pair),
-                "a discrete Gaussian this wide has too many losses to list", zcdp=rho)
+                "a discrete Gaussian of so large a sensitivity has too many losses to list",
+                zcdp=rho)
 
 
 @leaf_cost.register

@@ -171,6 +171,14 @@ def rho_price(rho: float) -> Price:
     return Price(lambda order: order * rho, gdp=math.inf, zcdp=rho)
 
 
+def integer_price(sigma: float, sensitivity: int) -> Price:
+    """A discrete Gaussian: zCDP of the Gaussian, and its Gaussian DP where it is wide."""
+    usual = rho_price((sensitivity / sigma) ** 2 / 2)
+    if sigma > 2000 and sensitivity <= 1e4 * sigma:
+        usual.gdp = sensitivity**2 / (sigma**2 - 64)
+    return usual
+
+
 def leaf_price(node: Node, relation: str) -> Price:
     """For the relation that its sensitivity is stated for."""
     name, field = node.name, node.fields
@@ -188,7 +196,7 @@ def leaf_price(node: Node, relation: str) -> Price:
         return pure_price(field["parameter"] * field["sensitivity"],
                           integer_curve(field["parameter"], field["sensitivity"]))
     if name == "DiscreteGaussian":
-        return rho_price((field["sensitivity"] / field["sigma"]) ** 2 / 2)
+        return integer_price(field["sigma"], field["sensitivity"])
     if name == "Exponential":
         low, high = field["score_change"]
         return bounded_price(field["epsilon"] * (high - low) / 2)

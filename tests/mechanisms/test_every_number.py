@@ -294,6 +294,9 @@ NUMBERS = {
     "LabelQuery.candidates": (lambda b, d, v: pl.questions.LabelQuery(d, candidates=[[v, 1]]),
                               PLACE),
     "rdp_per_record.shares": (lambda b, d, v: pl.nodes.rdp_per_record(G, [v], [2.0]), FINITE),
+    "several_of_many.rounds": (lambda b, d, v: pl.nodes.several_of_many(v, 1, G), COUNT),
+    "several_of_many.participations": (
+        lambda b, d, v: pl.nodes.several_of_many(10**9, v, G), COUNT),
     "correlated_gaussian.noise_multiplier": (lambda b, d, v: pl.nodes.correlated_gaussian(
         np.eye(2), v, separation=1, participations=1), POSITIVE),
     "correlated_gaussian.separation": (lambda b, d, v: pl.nodes.correlated_gaussian(

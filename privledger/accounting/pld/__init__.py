@@ -29,6 +29,7 @@ from privledger.accounting.pld.losses import (
     both_ways,
     dearest,
     fixed_size,
+    gaussian_shift,
     laplace_shift,
     losses_rdp,
     moved,
@@ -46,6 +47,7 @@ from privledger.accounting.pld.pairs import (
     pure_pair,
     response_loss,
     response_pair,
+    wide_discrete_mu,
 )
 from privledger.accounting.pld.several_rows import grouped, replaced
 
@@ -67,6 +69,7 @@ __all__ = [
     "epsilon_by_pld",
     "epsilon_lower_by_pld",
     "fixed_size",
+    "gaussian_shift",
     "grouped",
     "laplace_shift",
     "losses_rdp",
@@ -78,4 +81,5 @@ __all__ = [
     "response_pair",
     "together",
     "truncated",
+    "wide_discrete_mu",
 ]

@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
@@ -22,7 +22,7 @@ from privledger.accounting.pld.allocated import (
     fine_for,
     single_grid,
 )
-from privledger.accounting.pld.mixtures import CoinPair
+from privledger.accounting.pld.mixtures import CoinPair, MixturePair
 from privledger.accounting.pld.pairs import (
     NO_ATOMS,
     UNIT,
@@ -175,6 +175,10 @@ def attained(pair: Pair) -> Pair | None:
         return pure_pair(0.5 * pair.eta * _DOWN)  # two candidates, each ahead by half
     if isinstance(pair, AllocatedPair):
         return ContractedPair(pair.steps, pair.mu * _DOWN, pair.add)
+    if isinstance(pair, MixturePair) and pair.normal:
+        # The fewest rows that a place may stand for: from above, more rows; from below, fewer.
+        fewest = (0.0, *(place + 1 for place in pair.places[:-1]))
+        return evolve(pair, places=fewest, tight=True)
     if isinstance(pair, CoinPair):
         return attained(pair.usual)  # so few other records that nothing is ever cut off
     if isinstance(pair, RemovePair | AddPair | FixedSizePair):

@@ -330,7 +330,7 @@ def _alone(items: Items) -> bool:
 def _single_epsilon(items: Items, delta: float) -> Price:
     pair, count = items[0]
     if isinstance(pair, GaussianPair):
-        return Price(epsilon_from_mu(pair.mu, delta))
+        return Price(epsilon_from_mu(pair.mu, delta), tight=pair.tight)
     if count == 1:
         return Price(epsilon_of_one(pair, delta), tight=pair.tight)
     return Price(epsilon_of_coins(coin(pair) or 0.0, count, delta), tight=pair.tight)
@@ -339,7 +339,7 @@ def _single_epsilon(items: Items, delta: float) -> Price:
 def _single_delta(items: Items, epsilon: float) -> Price:
     pair, count = items[0]
     if isinstance(pair, GaussianPair):
-        return Price(delta_from_mu(pair.mu, epsilon))
+        return Price(delta_from_mu(pair.mu, epsilon), tight=pair.tight)
     if count == 1:
         return Price(delta_of_one(pair, epsilon), tight=pair.tight)
     return Price(delta_of_coins(coin(pair) or 0.0, count, epsilon), tight=pair.tight)

@@ -19,7 +19,7 @@ from privledger.accounting.pld.accountant import Items
 from privledger.accounting.pld.allocated import LARGEST_MU, MOST_STEPS, SMALLEST_MU, AllocatedPair
 from privledger.accounting.pld.grid import TooMuch, largest_step, product
 from privledger.accounting.pld.masses import dots
-from privledger.accounting.pld.mixtures import CoinPair, MixturePair, binomial
+from privledger.accounting.pld.mixtures import CoinPair, MixturePair, drawn
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -142,6 +142,21 @@ def laplace_shift(losses: Losses | None) -> float | None:
     return None
 
 
+def gaussian_shift(losses: Losses | None) -> float | None:
+    """The shift over the deviation where normal laws are all there is; None otherwise."""
+    if losses is None or not losses.symmetric or not only_gaussian(losses.remove):
+        return None
+    items = resolve(losses.remove, 0.0)
+    return items[0][0].mu if items and isinstance(items[0][0], GaussianPair) else None
+
+
+def only_gaussian(lane: Lane) -> bool:
+    """Whether nothing but unsampled Gaussians is inside."""
+    if isinstance(lane, Together):
+        return bool(lane.parts) and all(only_gaussian(part) for part, _ in lane.parts)
+    return isinstance(lane, GaussianPair)
+
+
 def fixed_size(rate: float, inner: Losses) -> Losses:
     """Losses of `inner` on a sample of fixed size, `rate` its share; under replace-one only."""
     return both_ways(Sampled("fixed", rate, inner.remove))
@@ -149,8 +164,10 @@ def fixed_size(rate: float, inner: Losses) -> Losses:
 
 def allocated(steps: int, mu: float) -> Losses | None:
     """Losses of a record in one of several Gaussian rounds; None where nothing is held."""
-    if not (2 <= steps <= MOST_STEPS and SMALLEST_MU <= mu <= LARGEST_MU):
+    if not (steps >= 2 and mu <= LARGEST_MU):
         return None
+    # More rounds, and a smaller shift, are dominated: docs/proofs/allocation.md.
+    steps, mu = min(steps, MOST_STEPS), max(mu, SMALLEST_MU)
     return Losses(AllocatedPair(steps, mu, add=False), AllocatedPair(steps, mu, add=True))
 
 
@@ -180,11 +197,12 @@ def resolve(lane: Lane, tail: float) -> Items:
         tail: P mass that products inside a sample may send to infinity.
     """
     counts: dict[Pair, int] = {}
-    squares: list[float] = []
+    squares: list[tuple[float, bool]] = []
     _collect(lane, 1, counts, squares, _Resolver(tail))
     if squares:
-        total = math.fsum(squares)
-        counts[GaussianPair(up(math.sqrt(up(total)) * (1 + 1e-15)))] = 1
+        total = math.fsum(square for square, _ in squares)
+        mu = up(math.sqrt(up(total)) * (1 + 1e-15))
+        counts[GaussianPair(mu, all(tight for _, tight in squares))] = 1
     return _few(counts)
 
 
@@ -232,10 +250,11 @@ def _mixture(lane: Sampled, inner: Pair) -> Pair:
     """Several rows, or an exchanged one, on a sample of Gaussians: see `mixtures`."""
     if not isinstance(inner, GaussianPair):
         raise TooMuch
-    drawn, none = binomial(lane.rate, lane.rows), (1.0,)
-    if lane.kind == "remove":
-        return MixturePair(drawn, none, inner.mu)
-    return MixturePair(none if lane.kind == "add" else drawn, drawn, inner.mu)
+    law, none = drawn(lane.rate, lane.rows), (1.0,)
+    up = none if lane.kind == "add" else law.chances
+    down = none if lane.kind == "remove" else law.chances
+    return MixturePair(up, down, inner.mu, law.places, law.loose, law.exact and inner.tight,
+                       inner.tight)
 
 
 def _sample(name: str, rate: float, inner: Pair) -> Pair:
@@ -259,7 +278,8 @@ def _within(option: dict[Pair, int], other: dict[Pair, int]) -> bool:
 
 
 def _collect(
-    lane: Lane, times: int, counts: dict[Pair, int], squares: list[float], resolver: _Resolver
+    lane: Lane, times: int, counts: dict[Pair, int], squares: list[tuple[float, bool]],
+    resolver: _Resolver,
 ) -> None:
     if isinstance(lane, Together):
         for part, count in lane.parts:
@@ -268,7 +288,7 @@ def _collect(
     items = resolver.items(lane) if isinstance(lane, Sampled | Dearest) else ((lane, 1),)
     for pair, count in items:
         if isinstance(pair, GaussianPair):
-            squares.append(times * count * pair.mu**2)
+            squares.append((times * count * pair.mu**2, pair.tight))
         else:
             counts[pair] = counts.get(pair, 0) + times * count
 
@@ -307,7 +327,7 @@ def _few(counts: dict[Pair, int]) -> Items:
 # uniform here: it follows the probe, however narrow the bulk of the losses is.
 
 _BETWEEN = 24  # mesh points between two points of the probe
-_CHUNK = 16
+_CHUNK, _CELLS = 16, 1 << 20
 _FAR = 40.0  # nats
 
 
@@ -344,8 +364,9 @@ def pair_rdp(pair: Pair, orders: tuple[float, ...]) -> Array:
     kept = (p > 0) & (loss != 0)
     log_p, loss = np.log(p[kept]), loss[kept]
     parts = []
-    for start in range(0, len(beta), _CHUNK):
-        rows = beta[start:start + _CHUNK, None]
+    chunk = max(1, min(_CHUNK, _CELLS // (len(loss) + 1)))
+    for start in range(0, len(beta), chunk):
+        rows = beta[start:start + chunk, None]
         logs = log_p + log_gain(np.broadcast_to(loss, (len(rows), len(loss))), rows)
         parts.append(np.logaddexp.reduce(logs, axis=1, initial=-math.inf))
     # The margin covers masses that rounding moved up below loss 0.

@@ -1,7 +1,7 @@
 """Rows of a person, or an exchanged row, on a Poisson sample of Gaussian releases.
 
-P is a mixture of N(j mu, 1), Q of N(-j mu, 1), j = 0, 1, ...: how many of the rows are in the
-sample. The loss rises with x, so every best test is a half-line (docs/proofs/relations.md).
+P is a mixture of N(j mu, 1), Q of N(-j mu, 1), j >= 0: how many of the rows are in the sample.
+The loss rises with x, so every best test is a half-line (docs/proofs/relations.md).
 """
 
 from __future__ import annotations
@@ -44,44 +44,125 @@ def binomial(rate: float, rows: int) -> tuple[float, ...]:
                  for j in range(rows + 1))
 
 
+@frozen
+class Drawn:
+    """A law of how many rows are in a sample: the binomial law, or one that is larger.
+
+    Attributes:
+        chances: shape (n,), each within the relative error `loose`. places: numbers of rows, n of
+            them, rising. exact: whether it is the binomial law.
+    """
+
+    chances: tuple[float, ...]
+    places: tuple[float, ...]
+    loose: float = 0.0
+    exact: bool = True
+
+
+_MOST_PLACES = 128
+_TAIL = 1e-40  # chance that goes to the first place, and to all rows at once
+
+
+@cache
+def drawn(rate: float, rows: int) -> Drawn:
+    """How many of `rows` are in a sample: stochastically larger where not all can be listed.
+
+    The rare upper end goes to all rows at once, which is where a bound may put it; numbers in
+    between are rounded up to the end of their block (docs/proofs/relations.md, "Many rows").
+    """
+    if held(rate, rows):
+        return Drawn(binomial(rate, rows), tuple(map(float, range(rows + 1))))
+    mode = min(rows, math.floor((rows + 1) * rate))
+    odds = rate / (1 - rate)
+    reach = math.ceil(40 * math.sqrt(rows * rate * (1 - rate)) + 400)
+    up = np.arange(mode, min(rows, mode + reach), dtype=np.float64)
+    down = np.arange(mode, max(0, mode - reach), -1, dtype=np.float64)
+    with np.errstate(under="ignore"):
+        above = np.cumprod((rows - up) / (up + 1) * odds)
+        below = np.cumprod(down / (rows - down + 1) / odds)
+    share = np.concatenate([below[::-1], [1.0], above])
+    share /= share.sum()
+    first = int(np.count_nonzero(np.cumsum(share) <= _TAIL))
+    beyond = np.cumsum(share[::-1])[::-1]
+    last = int(np.count_nonzero(beyond > _TAIL))
+    width = -(-(last - first) // _MOST_PLACES)
+    starts = np.arange(first, last, width)
+    chances = np.add.reduceat(share[:last], starts)
+    chances[0] += share[:first].sum()
+    ends = mode - len(below) + np.minimum(starts + width, last) - 1.0
+    # What lies beyond the ratios above is less than they: each falls faster than the last.
+    tail = 4 * _TAIL
+    if ends[-1] < rows:
+        chances, ends = np.append(chances, tail), np.append(ends, float(rows))
+    return Drawn(tuple(chances.tolist()), tuple(ends.tolist()), 16 * UNIT * (len(share) + 8), False)
+
+
 @frozen(cache_hash=True)
 class MixturePair:
-    """Sum of up[j] N(j mu, 1) against the sum of down[j] N(-j mu, 1)."""
+    """Sum of up[i] N(places[i] mu, 1) against the sum of down[i] N(-places[i] mu, 1).
+
+    Attributes:
+        places: rising from 0 or more; 0, 1, 2, ... if left out.
+        loose: relative error of the weights.
+        tight: false if a place stands for smaller ones, too: those above the place before it;
+            or if the normal laws are not attained, as `normal` says.
+    """
 
     up: tuple[float, ...]
     down: tuple[float, ...]
     mu: float
-    tight: bool = field(default=True, init=False)
+    places: tuple[float, ...] = ()
+    loose: float = 0.0
+    tight: bool = True
+    normal: bool = True
+
+    def _shifts(self, weights: tuple[float, ...]) -> Array:
+        if len(weights) == 1:
+            return np.zeros(1)
+        places = self.places or range(len(weights))
+        return np.array(places, dtype=np.float64) * self.mu
 
     @property
     def top(self) -> float:
         """-log(down[0]) if P is one normal law; else infinity."""
-        return math.inf if len(self.up) > 1 else -math.log(self.down[0])
+        return math.inf if len(self.up) > 1 or self._moved else -math.log(self.down[0])
 
     @property
     def _least(self) -> float:
-        return -math.inf if len(self.down) > 1 else math.log(self.up[0])
+        return -math.inf if len(self.down) > 1 or self._moved else math.log(self.up[0])
+
+    @property
+    def _moved(self) -> bool:
+        return bool(self.places) and self.places[0] > 0
 
     def _side(self, weights: tuple[float, ...], x: Array) -> tuple[Array, Array, Array]:
         """log of a mixture's density over N(0, 1)'s at x; its slope; size of what was rounded."""
-        j = np.arange(len(weights))[:, None] * self.mu
+        shift = self._shifts(weights)[:, None]
         with np.errstate(divide="ignore"):
-            start = np.log(np.array(weights))[:, None] - 0.5 * j * j
-        rise = j * x
-        exponent = start + rise
-        peak = exponent.max(axis=0)
-        share = np.exp(exponent - peak)
-        total = share.sum(axis=0)
-        share /= total
-        size = np.where(share > 0, np.where(np.isfinite(start), np.abs(start), 0.0)
-                        + np.abs(rise), 0.0)
-        return peak + np.log(total), (share * j).sum(axis=0), (share * size).sum(axis=0)
+            start = np.log(np.array(weights))[:, None] - 0.5 * shift * shift
+        height, slope, size = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
+        many = max(1, _CELLS // len(weights))
+        for begin in range(0, len(x), many):
+            part = slice(begin, begin + many)
+            rise = shift * x[part]
+            exponent = start + rise
+            peak = exponent.max(axis=0)
+            share = np.exp(exponent - peak)
+            total = share.sum(axis=0)
+            share /= total
+            rounded = np.where(share > 0, np.where(np.isfinite(start), np.abs(start), 0.0)
+                               + np.abs(rise), 0.0)
+            height[part] = peak + np.log(total)
+            slope[part] = (share * shift).sum(axis=0)
+            size[part] = (share * rounded).sum(axis=0)
+        return height, slope, size
 
     def loss(self, x: Array) -> tuple[Array, Array, Array]:
         """Loss at x, its slope, and a bound on the rounding of the loss; each of x's shape."""
         above, rise, size = self._side(self.up, x)
         below, fall, other = self._side(self.down, -x)
         rounding = UNIT * (8 * (size + other) + 8 * (len(self.up) + len(self.down)))
+        rounding += 4 * self.loose  # the logarithm of a weight is off by as much
         return above - below, rise + fall, rounding
 
     def _places(self, edges: Array) -> tuple[Array, float]:
@@ -112,7 +193,8 @@ class MixturePair:
     def bands(self, edges: Array) -> Bands:
         """Mixed masses of normal laws between the places of the edges; see `Pair.bands`."""
         x, off = self._places(edges)
-        sides = [_mixed(self.up, x, self.mu), _mixed(self.down, x, -self.mu)]
+        sides = [_mixed(self.up, x, self._shifts(self.up), self.loose),
+                 _mixed(self.down, x, -self._shifts(self.down), self.loose)]
         (p, slack_p, below, above), (q, slack_q, below_q, above_q) = sides
         size = float(np.max(np.abs(edges[np.isfinite(edges)]), initial=0.0))
         return Bands(p, q, slack_p, slack_q, below, below_q, above, above_q,
@@ -124,7 +206,8 @@ class MixturePair:
 
     def probe(self) -> tuple[Array, Array]:
         """Places 17 deviations around all normal laws of P; see `Pair.probe`."""
-        reach = (len(self.up) - 1) * self.mu
+        likely = np.array(self.up) > _SEEN
+        reach = float(self._shifts(self.up)[likely].max())
         x = np.linspace(-17.0, 17.0 + reach, 161 + min(800, math.ceil(10 * reach)))
         density, _, _ = self._side(self.up, x)
         log_p = density - 0.5 * x * x
@@ -137,23 +220,26 @@ class MixturePair:
 
 
 _FARTHEST = 1e6
+_CELLS = 1 << 18  # of a table of exponentials at a time
+_SEEN = 1e-36  # a weight below it is far away, and no mesh is chosen by it
 
 
 def _mixed(
-    weights: tuple[float, ...], x: Array, mu: float
+    weights: tuple[float, ...], x: Array, shifts: Array, off: float
 ) -> tuple[Array, Array, float, float]:
     """Masses of a mixture between cut points, bounds on their errors, and the two ends."""
     mass, slack = np.zeros(len(x) - 1), np.zeros(len(x) - 1)
     below = above = 0.0
-    for j, weight in enumerate(weights):
+    for weight, shift in zip(weights, shifts.tolist(), strict=True):
         if weight == 0:
             continue
         inner, loose, under, over = normal_masses(
-            x - j * mu, 4 * UNIT * (np.abs(x) + j * abs(mu)))
+            x - shift, 4 * UNIT * (np.abs(x) + abs(shift)))
         mass += weight * inner
-        slack += weight * (loose + 4 * UNIT * (1 + len(weights)) * inner)
+        slack += weight * (loose + (2 * off + 4 * UNIT * (1 + len(weights))) * inner)
         below, above = below + weight * under, above + weight * over
-    return mass, slack, below * (1 + 1e-12), above * (1 + 1e-12)
+    grown = 1 + 1e-12 + 2 * off
+    return mass, slack, below * grown, above * grown
 
 
 # --- One of two pairs, by a coin that both worlds show alike.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -144,12 +144,13 @@ def normal_masses(
 class GaussianPair:
     """N(mu, 1) against N(0, 1): the loss is N(mu^2/2, mu^2) under P.
 
-    Dong, Roth, Su 2019 (arXiv:1905.02383v3), section 2.
+    Dong, Roth, Su 2019 (arXiv:1905.02383v3), section 2. It is `tight` unless it stands for
+    whole-number noise, of which it is a little above the truth.
     """
 
     mu: float
+    tight: bool = True
     top: float = field(default=math.inf, init=False)
-    tight: bool = field(default=True, init=False)
 
     def bands(self, edges: Array) -> Bands:
         """Differences of normal tails, each from the side where it is small; see `Pair.bands`."""
@@ -383,13 +384,31 @@ def discrete_laplace_pair(parameter: float, sensitivity: int) -> AtomPair | None
     return AtomPair((-end, *loss.tolist(), end), tuple(masses.tolist()), raised=2 * raised)
 
 
+MOST_LISTED = 2000.0
+"""Sigma of the widest discrete Gaussian whose losses are listed one by one."""
+_SMOOTHED = 64.0  # tau squared: 2 exp(-2 pi^2 tau^2) is below 1e-547
+
+
+def wide_discrete_mu(sigma: float, sensitivity: int) -> float | None:
+    """mu of a Gaussian above whole-number Gaussian noise this wide; None for a narrow one.
+
+    Normal noise of variance sigma^2 - tau^2, then discrete noise of parameter tau, has the
+    discrete law's chances but for a factor that no float sees (docs/proofs/privacy-loss.md,
+    lemma 9).
+    """
+    if sigma <= MOST_LISTED:
+        return None
+    return up(sensitivity / sigma / math.sqrt(1 - _SMOOTHED / sigma / sigma) * (1 + 8 * UNIT))
+
+
+@lru_cache(maxsize=16)
 def discrete_gaussian_pair(sigma: float, sensitivity: int) -> AtomPair | None:
     """Discrete Gaussian noise on one integer; None if there are too many losses to list.
 
     What lies beyond 28 sigma, less than 1e-160, is counted as a loss of infinity or zero.
     """
     reach = math.ceil(28 * sigma) + 1
-    if reach > 60_000 or sensitivity > 20 * sigma:
+    if sigma > MOST_LISTED or sensitivity > 20 * sigma:
         return None
     noise = np.arange(-reach, reach + 1, dtype=np.float64)
     weight = np.exp(-noise * noise / (2 * sigma * sigma))

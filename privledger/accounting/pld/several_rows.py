@@ -16,6 +16,7 @@ from privledger.accounting.pld.losses import (
     Sampled,
     Together,
     both_ways,
+    only_gaussian,
 )
 from privledger.accounting.pld.mixtures import CoinPair, MixturePair, binomial, held
 from privledger.accounting.pld.pairs import (
@@ -77,8 +78,8 @@ def _exchanged(lane: CoinPair) -> CoinPair | None:
         if not (isinstance(pair, RemovePair) and isinstance(pair.inner, GaussianPair)
                 and held(pair.rate, 1)):
             return None
-        drawn = binomial(pair.rate, 1)
-        pairs.append(MixturePair(drawn, drawn, pair.inner.mu))
+        chances = binomial(pair.rate, 1)
+        pairs.append(MixturePair(chances, chances, pair.inner.mu))
     return CoinPair(lane.share, *pairs)
 
 
@@ -88,7 +89,7 @@ def _rows(lane: Lane, rows: int) -> Lane | None:
         return evolve(lane, rows=several) if _listed(lane, several) else None
     if isinstance(lane, GaussianPair):
         mu = multiply_up(lane.mu, float(rows))
-        return GaussianPair(mu) if mu <= _HIGHEST_MU else None
+        return GaussianPair(mu, lane.tight) if mu <= _HIGHEST_MU else None
     if isinstance(lane, LaplacePair):
         epsilon = multiply_up(lane.epsilon, float(rows))
         return LaplacePair(epsilon) if epsilon <= _HIGHEST_PURE else None
@@ -99,7 +100,7 @@ def _rows(lane: Lane, rows: int) -> Lane | None:
 
 
 def _listed(lane: Sampled, rows: int) -> bool:
-    return lane.kind != "fixed" and held(lane.rate, rows) and _gaussian(lane.inner)
+    return lane.kind != "fixed" and 0 < lane.rate < 1 and only_gaussian(lane.inner)
 
 
 def _pure_rows(lane: AtomPair, rows: int) -> AtomPair | None:
@@ -108,10 +109,3 @@ def _pure_rows(lane: AtomPair, rows: int) -> AtomPair | None:
         return None
     most = multiply_up(max(abs(loss) for loss in lane.loss), float(rows))
     return pure_pair(most, tight=False) if 1e-12 <= most <= _HIGHEST_PURE else None
-
-
-def _gaussian(lane: Lane) -> bool:
-    """Whether nothing but unsampled Gaussians is inside."""
-    if isinstance(lane, Together):
-        return bool(lane.parts) and all(_gaussian(part) for part, _ in lane.parts)
-    return isinstance(lane, GaussianPair)
