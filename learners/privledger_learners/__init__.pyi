@@ -29,3 +29,4 @@ from privledger_learners.partitioning import PrivateEnsembleClassifier as Privat
 from privledger_learners.search import PrivateSearchCV as PrivateSearchCV
 from privledger_learners.sgbdt import SGBDTClassifier as SGBDTClassifier
 from privledger_learners.sgbdt import SGBDTRegressor as SGBDTRegressor
+from privledger_learners.synthetic import MarginalSynthesizer as MarginalSynthesizer

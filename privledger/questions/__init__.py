@@ -26,6 +26,7 @@ from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.questions.row_encoding import RowEncoding
 from privledger.questions.score import LinearGradient, ResidualCells, Score, probabilities
+from privledger.questions.table_choice import TableChoice
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.votes import Votes
 
@@ -57,6 +58,7 @@ __all__ = [
     "RowValues",
     "RowsPerPersonCells",
     "Score",
+    "TableChoice",
     "TargetShares",
     "Test",
     "ThresholdRun",

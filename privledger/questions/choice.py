@@ -17,7 +17,14 @@ from privledger.questions.cells import Cells
 from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.grown import NO_TEST, GrownCells
 from privledger.questions.options import Picked, options_of
-from privledger.questions.question import Bound, Noise, flips, rate_of, refuse_top_k
+from privledger.questions.question import (
+    Bound,
+    Noise,
+    drawn,
+    flips,
+    rate_of,
+    refuse_top_k,
+)
 from privledger.questions.score import Gradient
 from privledger.questions.tallies import (
     Statistics,
@@ -298,13 +305,8 @@ class LabelChoice:
 
     def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
         """As `Question.finish`: one exact draw among the classes per leaf, shape (leaves,)."""
-        score, source = merged / float(noise.one), noise.source
         starts = np.arange(self.cells.count + 1, dtype=np.int64) * self.labels.count
-        if flips(noise.mechanism):
-            chosen = source.permute_and_flip(score, starts, noise.state)
-        else:
-            chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, noise.state)
-        return chosen - starts[:-1]
+        return drawn(merged / float(noise.one), starts, noise) - starts[:-1]
 
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: tree and labels fit the table."""
@@ -429,12 +431,8 @@ class QuantileChoice:
 
     def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.float64]:
         """As `Question.finish`: one of the edges, shape ()."""
-        score, source = self.scores(merged, noise.one), noise.source
-        starts = np.array([0, len(score)], dtype=np.int64)
-        if flips(noise.mechanism):
-            chosen = source.permute_and_flip(score, starts, noise.state)
-        else:
-            chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, noise.state)
+        score = self.scores(merged, noise.one)
+        chosen = drawn(score, np.array([0, len(score)], dtype=np.int64), noise)
         return np.array(self.edges[chosen[0]])
 
     def check(self, facts: TableFacts) -> None:

@@ -62,12 +62,13 @@ from privledger.questions.score import (
     ResidualCells,
     Score,
 )
+from privledger.questions.table_choice import TableChoice
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.votes import Votes
 from privledger.rounding import MOST_COUNT, count, number
 
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
-                              LabelQuery, ResponseQuery, AboveThreshold)
+                              LabelQuery, ResponseQuery, AboveThreshold, TableChoice)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, RowValues, CustomValue,
                             Gradient, Hessian, LinearGradient)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells,

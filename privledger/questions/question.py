@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
 from privledger.facts.columns import TableFacts
@@ -149,6 +151,18 @@ def rate_of(mechanism: Any, choice: Scored, relation: str) -> float:
     rate = down(down(rate))
     moderate("selection rate", rate)
     return rate
+
+
+def drawn(score: NDArray[np.float64], starts: NDArray[np.int64],
+          noise: Noise) -> NDArray[np.int64]:
+    """One exact draw among the candidates of each group, by the release's own mechanism.
+
+    Args:
+        starts: where each group's candidates begin, and where the last ends: shape (groups + 1,).
+    """
+    if flips(noise.mechanism):
+        return noise.source.permute_and_flip(score, starts, noise.state)
+    return noise.source.choose(score, np.ones(len(score), dtype=np.int64), starts, noise.state)
 
 
 def refuse_top_k(mechanism: Any) -> None:

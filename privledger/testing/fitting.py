@@ -195,7 +195,7 @@ def outputs(fitted: Any, probes: Any) -> NDArray[np.float64]:
     """All that a fitted learner says about public probe points, as one vector.
 
     Probabilities where it has them, else predictions (classes by position); the support of a
-    selector.
+    selector; log probabilities of the points by a model of the whole table.
     """
     if hasattr(fitted, "get_support"):
         return np.asarray(fitted.get_support(), dtype=np.float64).ravel()
@@ -204,10 +204,12 @@ def outputs(fitted: Any, probes: Any) -> NDArray[np.float64]:
     if hasattr(fitted, "predict"):
         found = np.asarray(fitted.predict(probes)).ravel()
         return found.astype(np.float64) if found.dtype.kind in "fiub" else _codes(fitted, found)
+    if hasattr(fitted, "score_samples"):
+        return np.asarray(fitted.score_samples(probes), dtype=np.float64).ravel()
     if hasattr(fitted, "transform"):
         return np.asarray(fitted.transform(probes), dtype=np.float64).ravel()
     raise TypeError(f"{type(fitted).__name__} has none of get_support, predict_proba, predict, "
-                    "transform: nothing to compare")
+                    "score_samples, transform: nothing to compare")
 
 
 def _codes(fitted: Any, labels: NDArray[Any]) -> NDArray[np.float64]:

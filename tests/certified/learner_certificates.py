@@ -33,6 +33,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "joint-tree-classifier": {"epsilon": 1.0}, "joint-tree-regressor": {"epsilon": 1.0},
     "label-private-classifier": {"epsilon": 1.0},
     "linear-classifier": {"epsilon": 1.0}, "linear-regressor": {"epsilon": 1.0},
+    "marginal-synthesizer": {"epsilon": 1.0},
     "multinomial-forest-classifier": {"epsilon": 1.0},
     "private-ensemble-classifier": {"epsilon": 1.0},
     "max-tree-classifier": {"epsilon": 1.0}, "rdt-classifier": {"epsilon": 1.0},

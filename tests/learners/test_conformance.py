@@ -28,6 +28,7 @@ from privledger_learners import (
     LabelPrivateClassifier,
     LinearClassifier,
     LinearRegressor,
+    MarginalSynthesizer,
     MaxTreeClassifier,
     MultinomialForestClassifier,
     PrivateEnsembleClassifier,
@@ -60,6 +61,12 @@ class Classes(DPSIS):
     info = pl.LearnerInfo("classes", "DP-SIS on classes", tasks=("classification",))
 
 
+class Pairs(MarginalSynthesizer):
+    """The same on the kit's table with a number as its target."""
+
+    info = pl.LearnerInfo("pairs", "a tree of pairs", tasks=("regression",))
+
+
 SMALL, ROUNDS = {"n_trees": 2, "max_depth": 2}, {"delta": 1e-6, "n_trees": 8}
 FORESTS = (DPRFClassifier, DPERTClassifier, RDTClassifier, DPDFClassifier, MaxTreeClassifier,
            SRTClassifier, DPRFRegressor, DPERTRegressor)
@@ -71,6 +78,7 @@ FIRST = [  # (class, parameters): one setting of every learner, but for baseline
     (JointTreeClassifier, {}), (JointTreeRegressor, {}), (LabelPrivateClassifier, {"n_trees": 5}),
     (LinearClassifier, {"delta": 1e-6, "n_steps": 12}),
     (LinearRegressor, {"delta": 1e-6, "n_steps": 12}),
+    (MarginalSynthesizer, {"delta": 1e-6}),
     (MultinomialForestClassifier, {}), (PrivateEnsembleClassifier, {}),
     (SGBDTRegressor, ROUNDS), (SGBDTClassifier, ROUNDS),
 ]
@@ -103,6 +111,8 @@ OTHERS = [
     (LinearClassifier, {"delta": 1e-6, "n_steps": 9, "relation": "replace_one", "hinges": False}),
     (LinearRegressor, {"delta": 1e-6, "n_steps": 9, "gradient_clip": 0.4, "sampling_rate": 0.3,
                        "log_scale": False}),
+    (MarginalSynthesizer, {"delta": 1e-6, "relation": "replace_one", "rounds": 1}),
+    (MarginalSynthesizer, {"delta": 1e-6, "degree": 1}), (Pairs, {"delta": 1e-6}),
     (MultinomialForestClassifier, {"variant": "multinomial", "n_trees": 2, "max_depth": 2}),
     (MultinomialForestClassifier, {"variant": "multinomial", "n_trees": 2, "delta": 1e-6,
                                    "impurity": "entropy", "depth": 2, "halves": False}),

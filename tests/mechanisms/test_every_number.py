@@ -114,6 +114,9 @@ NUMBERS = {
     "Bins.grid": (lambda b, d, v: pl.questions.Bins(d.schema, grid=v), COUNT),
     "Bins.cuts": (lambda b, d, v: pl.questions.Bins(
         d.schema, 8, [[v]] + [[]] * (len(d.schema.features) - 1)), [*COUNT, 2000]),
+    **{f"TableChoice.{name}": (lambda b, d, v, place=place: pl.questions.TableChoice(
+        d, (d.cells("size", [0.5]),), *([0.0, 0.0, v], [0.0]) if place else ([0.0] * 3, [v])),
+        [*FINITE, None, 1e300]) for place, name in enumerate(("penalty", "expected"))},
     "QuantileChoice.quantile": (
         lambda b, d, v: pl.questions.QuantileChoice(d, "size", v, 0.0, 1.0), RATE),
     "QuantileChoice.lower": (
@@ -365,6 +368,9 @@ NO_NUMBERS = {
         "AboveThreshold.data", "AboveThreshold.finish.merged", "AboveThreshold.merge.a",
         "AboveThreshold.merge.b", "AboveThreshold.prepare.mechanism",
         "ResponseQuery.prepare.mechanism", "ResponseQuery.sketch.state", "ResponseQuery.data",
+        *(f"TableChoice.{one}" for one in (
+            "data", "check_chooser.mechanism", "prepare.mechanism", "sketch.state",
+            "merge.a", "merge.b", "finish.merged", "scores.merged", "scores.one")),
         "QuantileChoice.check_chooser.mechanism", "QuantileChoice.prepare.mechanism",
         "QuantileChoice.sketch.state", "QuantileChoice.merge.a", "QuantileChoice.merge.b",
         "QuantileChoice.finish.merged", "QuantileChoice.scores.merged",

@@ -39,6 +39,7 @@ LEARNERS = {
     "label-private-classifier": (CLASSES, {"n_trees": 5}),
     "linear-classifier": (CLASSES, {"n_steps": 5}),
     "linear-regressor": (NUMBER, {"n_steps": 5}),
+    "marginal-synthesizer": (CLASSES, {}),
     "private-ensemble-classifier": (CLASSES, {}),
     "sgbdt-regressor": (NUMBER, {"n_trees": 5}),
     "sgbdt-classifier": (CLASSES, {"n_trees": 5}),
@@ -62,7 +63,7 @@ def table(schema, n=200, seed=1):
 def fitted(name, **more):
     schema, params = LEARNERS[name]
     kind = pl.load_learner(name)
-    delta = 1e-6 if name.startswith(("sgbdt", "linear")) else 0.0
+    delta = 1e-6 if name.startswith(("sgbdt", "linear", "marginal")) else 0.0
     learner = kind(epsilon=5.0, delta=delta, schema=schema, **params, **more)
     return learner.fit(*table(schema))
 

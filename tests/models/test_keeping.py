@@ -44,6 +44,9 @@ def test_a_model_comes_back_the_same(models, name, tmp_path):
     X, _ = table(LEARNERS[name][0], 300, seed=7)
     if hasattr(learner, "predict"):
         np.testing.assert_array_equal(found.predict(X), learner.predict(X))
+    elif hasattr(learner, "score_samples"):
+        np.testing.assert_array_equal(found.score_samples(X), learner.score_samples(X))
+        assert found.sample(50).equals(learner.sample(50))
     else:
         assert list(found.transform(X)) == list(learner.transform(X))
     if hasattr(learner, "predict_proba"):

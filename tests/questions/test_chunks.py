@@ -101,6 +101,8 @@ def choices():
         yield classes.choose_label(tree, labels), pl.Exponential(1.0)
     for name in ("z", ""):
         yield Q.QuantileChoice(number, name, 0.3, 0.0, 100.0, 16), pl.Exponential(1.0)
+    yield Q.TableChoice(classes, (labels, Q.CrossCells(tree, labels)), np.ones(9),
+                        [0.5, 0.0]), pl.Exponential(1.0)
 
 
 def other_choice(data, tree):

@@ -73,10 +73,8 @@ FAULTS: tuple[Fault, ...] = (
         "The cut lies halfway between two records' values, so it tells them."),
     Fault(
         "label-by-majority", "argmax instead of draw", CHOICE,
-        "            chosen = source.choose(score, np.ones(len(score), dtype=np.int64), starts, "
-        "noise.state)\n        return chosen - starts[:-1]\n",
-        "            chosen = starts[:-1] + score.reshape(-1, self.labels.count).argmax(axis=1)\n"
-        "        return chosen - starts[:-1]\n",
+        "        return drawn(merged / float(noise.one), starts, noise) - starts[:-1]\n",
+        "        return merged.reshape(-1, self.labels.count).argmax(axis=1)\n",
         "mrf", (LOCK, GUESS),
         "The most frequent class of a leaf is told without noise."),
     Fault(
@@ -162,8 +160,8 @@ FAULTS: tuple[Fault, ...] = (
         "A replaced record moves an agreement by two, one for each half of the change."),
     Fault(
         "best-feature-always", "argmax instead of draw", FEATURE_CHOICE,
-        "        return candidates[source.choose(scores, np.ones(len(scores), dtype=np.int64), "
-        "starts, rate)]\n",
+        "        return candidates[drawn(scores, np.array([0, len(scores)], dtype=np.int64), "
+        "noise)]\n",
         "        return candidates[[int(scores.argmax())]]\n",
         "dpsis", (LOCK, GUESS),
         "The feature with the highest score is told without noise."),

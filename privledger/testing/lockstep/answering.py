@@ -20,6 +20,7 @@ from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.questions.question import flips
+from privledger.questions.table_choice import TableChoice
 from privledger.testing.lockstep.kept import (
     Additive,
     Below,
@@ -60,7 +61,7 @@ def answered_again(place: int, real: Release, quiet: Release, twin: Release) -> 
     why = ""
     if isinstance(real.question, Query):
         why = _numbers(real, quiet)
-    elif isinstance(real.question, Choice | LabelChoice | QuantileChoice):
+    elif isinstance(real.question, Choice | LabelChoice | QuantileChoice | TableChoice):
         why = _choices(real, quiet, twin)
     elif isinstance(real.question, FeatureChoice):
         why = _features(real, quiet, twin)
