@@ -26,6 +26,7 @@ from privledger.graph import (
     to_json,
     view,
 )
+from privledger.mechanisms import PartitionSelection
 
 __all__ = [
     "AsReplaceOne",
@@ -36,6 +37,7 @@ __all__ = [
     "Group",
     "LabelOnly",
     "OneOf",
+    "PartitionSelection",
     "PostProcess",
     "Public",
     "RandomAllocation",

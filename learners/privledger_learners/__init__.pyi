@@ -19,6 +19,9 @@ from privledger_learners.dpboost import DPBoostRegressor as DPBoostRegressor
 from privledger_learners.dpsis import DPSIS as DPSIS
 from privledger_learners.dpsis import DPSISTwoStage as DPSISTwoStage
 from privledger_learners.estimator import NoiseFloorWarning as NoiseFloorWarning
+from privledger_learners.group_selection import SelectedGroups as SelectedGroups
+from privledger_learners.group_selection import group_node as group_node
+from privledger_learners.group_selection import select_groups as select_groups
 from privledger_learners.joint_tree import JointTreeClassifier as JointTreeClassifier
 from privledger_learners.joint_tree import JointTreeRegressor as JointTreeRegressor
 from privledger_learners.label_private import LabelPrivateClassifier as LabelPrivateClassifier

@@ -39,6 +39,7 @@ from privledger.ledger import Budget, Receipt
 from privledger.models import ModelFacts, kept, model_bytes, model_file, revived
 from privledger.plugins import checked_plugin, configured
 from privledger.questions.derivation import Step
+from privledger.questions.groups import Groups
 from privledger.questions.options import Picked
 from privledger.tables.chunk import Rows
 from privledger.tables.sources import as_frame
@@ -155,6 +156,8 @@ class BrokeredSession:
         self.releases += 1
         if "chosen" in reply:
             return array_in(reply["chosen"], "i")
+        if "names" in reply:
+            return Groups(tuple(map(str, items(reply, "names"))), array_in(reply.get("counts")))
         if "feature" in reply:
             return Picked(array_in(reply["feature"], "i"), array_in(reply.get("cut"), "i"))
         answers = [array_in(item, "fi") for item in items(reply, "answers")]

@@ -28,6 +28,7 @@ from privledger.guard.teller import Request, Teller
 from privledger.guard.vault import _vault_of
 from privledger.ledger import Receipt, choose_filter, plain_labels
 from privledger.questions.choice import Choice, LabelChoice
+from privledger.questions.groups import Groups
 from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.options import Picked
 from privledger.questions.query import Query
@@ -255,6 +256,8 @@ class Server:
             rollover=count("rollover", message.get("rollover"), least=0))
         if isinstance(answer, Picked):
             return {"feature": array_out(answer.feature), "cut": array_out(answer.cut)}
+        if isinstance(answer, Groups):
+            return {"names": list(answer.names), "counts": array_out(answer.counts)}
         if isinstance(answer, np.ndarray) and answer.dtype.kind == "i":
             return {"chosen": array_out(answer)}
         answers = answer if isinstance(answer, list) else [answer]

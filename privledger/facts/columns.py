@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, RelationMismatch, SchemaError
@@ -18,17 +18,46 @@ MISSING = -1
 
 
 @frozen(eq=False)
+class TextKey:
+    """One column of texts that rows are grouped by. Private: the names are, too.
+
+    Attributes:
+        names: that occur, or did in a larger table. codes: which of them each record has, -1 for
+            none, int32, shape (n_records,).
+    """
+
+    names: tuple[str, ...]
+    codes: NDArray[np.int32]
+
+    def at(self, members: NDArray[Any]) -> TextKey:
+        """Of some records."""
+        return TextKey(self.names, self.codes[members])
+
+    def plus(self, other: TextKey) -> TextKey:
+        """With more records behind these."""
+        place = {name: at for at, name in enumerate(self.names)}
+        moved = [place.setdefault(name, len(place)) for name in other.names]
+        codes = np.array([*moved, MISSING], dtype=np.int32)[other.codes]
+        return TextKey(tuple(place), np.concatenate([self.codes, codes]))
+
+    def __repr__(self) -> str:
+        return "TextKey(private)"
+
+
+@frozen(eq=False)
 class Columns:
     """Encoded features, one array per feature of the schema.
 
     Attributes:
         arrays: float64 clipped to the bounds with NaN for missing (numeric), or int32 category
             positions with -1 for missing (categorical); each of shape (n_records,).
+        keys: texts by the name of their column, where the schema has such.
     """
 
     schema: Schema
     arrays: Sequence[NDArray[Any]]
     n_rows: int
+    keys: Mapping[str, TextKey] = field(factory=dict)
 
     def __repr__(self) -> str:
         return f"Columns({len(self.arrays)} features)"

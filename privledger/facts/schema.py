@@ -28,8 +28,9 @@ from privledger.numerals import code_of, float_code, meant, nearest
 from privledger.reading import load_json, load_toml
 from privledger.rounding import MOST_COUNT, count, number
 
-KINDS = ("numeric", "categorical", "identifier", "string", "timestamp")
-ROLES = ("feature", "target", "identifier", "timestamp", "group", "alternate_target", "ignore")
+KINDS = ("numeric", "categorical", "identifier", "string", "timestamp", "text")
+ROLES = ("feature", "target", "identifier", "timestamp", "group", "alternate_target", "ignore",
+         "key")
 _TABLE_KEYS = ("name", "columns", "target", "provenance", "bounds_from", "public_rows",
                "expected_rows", "expected_rows_provenance", "public_people", "most_records",
                "most_records_provenance", "missing_value_marker", "array_layout", "unit",
@@ -113,6 +114,13 @@ class Column:
         if not isinstance(self.unit, str):
             raise SchemaError(f"column {self.name!r}: unit must be a text")
         check_provenance(f"column {self.name!r}", self.provenance)
+        if (self.kind == "text") != (self.role == "key"):
+            raise SchemaError(f"column {self.name!r}: a text is a key, to be grouped by only, and "
+                              "nothing else is")
+        if self.role == "key":
+            self._check_unused("a text", categories=self.categories, ordered=self.ordered,
+                               lower=self.lower, upper=self.upper, integer=self.integer)
+            self._check_marker()
         if self.role not in ("feature", "target"):
             return
         if self.kind == "numeric":
@@ -306,6 +314,11 @@ class Schema:
                 return column
         raise SchemaError("the schema has no target column")
 
+    @cached_property
+    def keys(self) -> tuple[Column, ...]:
+        """Columns of texts that rows can be grouped by, and nothing else."""
+        return tuple(column for column in self.columns if column.role == "key")
+
     @property
     def task(self) -> str:
         """`classification` for a categorical target, else `regression`."""
@@ -453,10 +466,10 @@ def _column(value: Any, marker: str | float | None, target: object) -> Column:
                           f"{meant(min(map(str, unknown)), _COLUMN_KEYS)}")
     name = value["name"]
     check_provenance(f"column {name!r}", value.get("bounds_from", "public"))
-    usual = "identifier" if value["kind"] == "identifier" else "feature"
+    usual = {"identifier": "identifier", "text": "key"}.get(value["kind"], "feature")
     role = value.get("role", "target" if target is not None and name == target else usual)
     allowed = value.get("missing", marker is not None and role == "feature")
-    read = role in ("feature", "target")
+    read = role in ("feature", "target", "key")
     listed = value.get("categories")
     if isinstance(listed, str):  # its letters are no list
         raise SchemaError(f"column {name!r}: categories must be a list")

@@ -32,6 +32,7 @@ from privledger.questions.closed_set import CELLS
 from privledger.questions.derivation import Derivation, Step
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.feature_scores import CustomScores
+from privledger.questions.groups import GroupQuery
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.query import Query
@@ -281,6 +282,14 @@ class Dataset:
         """A run of sparse vector on this handle, for one `SparseVector` node of a plan: which of
         a stream of sums is above its threshold. See `ThresholdRun.above`."""
         return ThresholdRun(len(self.steps))
+
+    def groups(self, name: str) -> GroupQuery:
+        """The groups of a column of kind `text` that have enough people, with a noisy number of
+        them. Takes `PartitionSelection`; the release is a `Groups`."""
+        if name not in [column.name for column in self.schema.keys]:
+            raise SchemaError(f"no column of kind text is called {name!r}"
+                              f"{meant(name, [column.name for column in self.schema.keys])}")
+        return GroupQuery(self, name, f"groups of {name}")
 
     def responses(self, name: str) -> ResponseQuery:
         """A categorical column (a feature, or the target by its name) of all records, one

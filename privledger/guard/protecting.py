@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privledger.engines.driver import ChunkTable, Done
 from privledger.engines.engine import Engine
 from privledger.errors import DataError, InvalidValue, NotGranted, RelationMismatch, UnsupportedNode
-from privledger.facts.columns import Columns, own_schema
+from privledger.facts.columns import Columns, TextKey, own_schema
 from privledger.facts.schema import Schema
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
@@ -33,7 +33,7 @@ from privledger.spool.folder import Folder
 from privledger.spool.ingest import Portion, Progress, ingest
 from privledger.spool.layout import Array, Layout
 from privledger.tables.chunk import Rows
-from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.encode import encode_features, encode_keys, encode_target
 from privledger.tables.frames import check_target, column_of, split_target
 from privledger.tables.sources import Source
 
@@ -131,6 +131,8 @@ class Identities:
             columns.schema.features, columns.arrays, strict=True)}
         if target is not None:
             fresh[columns.schema.target.name] = self._digest(target)
+        for key, texts in columns.keys.items():
+            fresh[key] = self._digest(_text_bytes(texts))
         if people is not None:
             fresh[_PEOPLE] = self._digest(people)
         self._compare(name, columns.n_rows, fresh)
@@ -162,6 +164,14 @@ class Identities:
 
     def _digest(self, array: NDArray[Any]) -> bytes:
         return hmac.digest(self._key, array.tobytes(), "sha256")
+
+
+def _text_bytes(texts: TextKey) -> NDArray[np.uint8]:
+    """Names, each behind its length, then which of them each record has."""
+    names = [one.encode() for one in texts.names]
+    whole = b"".join([len(names).to_bytes(8, "big"), *(
+        len(one).to_bytes(8, "big") + one for one in names), texts.codes.tobytes()])
+    return np.frombuffer(whole, dtype=np.uint8)
 
 
 def declared(
@@ -198,6 +208,7 @@ def fingerprint(key: bytes, columns: Columns, target: NDArray[Any] | None) -> st
     """
     parts = [(column.name, [array]) for column, array in zip(
         columns.schema.features, columns.arrays, strict=True)]
+    parts += [(name, [_text_bytes(texts)]) for name, texts in columns.keys.items()]
     if target is not None:
         parts.append((columns.schema.target.name, [target]))
     return fingerprint_of(key, parts)
@@ -422,7 +433,7 @@ def _encoded(X: Any, y: Any, schema: Schema,
     Raises:
         DataError: the table does not fit; columns and rules are named, never values.
     """
-    columns = encode_features(X, schema)
+    columns = encode_keys(X, encode_features(X, schema))
     target = None if y is None else encode_target(y, schema, unlabelled=unlabelled)
     if columns.n_rows == 0:
         raise DataError("the table is empty: Found array with 0 sample(s), a minimum of 1 is "

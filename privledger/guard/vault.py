@@ -229,7 +229,8 @@ class Vault:
         both = None
         if old.target is not None and target is not None:
             both = np.concatenate([old.target, target])
-        columns = Columns(old.features.schema, arrays, old.n + features.n_rows)
+        columns = Columns(old.features.schema, arrays, old.n + features.n_rows, {
+            name: key.plus(features.keys[name]) for name, key in old.features.keys.items()})
         rows = Rows(columns, both, old.source, people=people)
         return self.with_rows(rows)
 

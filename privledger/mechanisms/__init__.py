@@ -11,6 +11,7 @@ from privledger.mechanisms.additive import (
 from privledger.mechanisms.register import Mechanism, leaf_cost
 from privledger.mechanisms.selection import (
     Exponential,
+    PartitionSelection,
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
@@ -27,6 +28,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Mechanism",
+    "PartitionSelection",
     "PermuteAndFlip",
     "RandomizedResponse",
     "ReportNoisyMax",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import singledispatch
+from itertools import pairwise
 
 from attrs import evolve
 
@@ -16,7 +17,9 @@ from privledger.accounting import (
     bounded_range_rdp,
     gaussian_rdp,
     laplace_rdp,
+    maximum,
     pure_rdp,
+    sequential,
     zcdp_rdp,
 )
 from privledger.accounting.pld import (
@@ -43,6 +46,7 @@ from privledger.mechanisms.additive import (
 )
 from privledger.mechanisms.selection import (
     Exponential,
+    PartitionSelection,
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
@@ -62,6 +66,7 @@ Mechanism = (
     | TopK
     | SparseVector
     | RandomizedResponse
+    | PartitionSelection
     | Asserted
     | AssertedZCDP
 )
@@ -219,6 +224,52 @@ def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
               if b * whole < 600 else whole
               for b, whole in zip(beta, pure.bounds, strict=True)]
     return RdpCurve(orders, tuple(bounds))
+
+
+MOST_CASES = 16
+
+
+@leaf_cost.register
+def _(mechanism: PartitionSelection, relation: Relation, orders: Orders) -> Cost:
+    """The dearest case of how many of a person's groups hold nobody else."""
+    if relation != "add_remove":
+        raise RelationMismatch("PartitionSelection is stated for the add_remove relation")
+    k, alone = mechanism.groups_per_person, shown_alone(mechanism)
+    ends = sorted({round(k * step / MOST_CASES) for step in range(MOST_CASES + 1)}
+                  if k > MOST_CASES else range(k + 1))
+    cases = [(end, end) for end in ends] if k <= MOST_CASES else list(pairwise(ends))
+    costs = []
+    for least, most in cases:
+        parts = [leaf_cost(one, relation, orders) for one in _noise_on(mechanism, k - least)]
+        if most:
+            shown = -math.expm1(most * math.log1p(-alone)) * (1 + 1e-13)
+            parts.append(_failing(min(1.0, max(1e-300, up(shown))), relation, orders))
+        costs.append(sequential(parts))
+    return maximum(costs)
+
+
+def shown_alone(mechanism: PartitionSelection) -> float:
+    """Probability, rounded up, with which a group of one person is published."""
+    far = (mechanism.threshold - 1) / mechanism.scale * (1 - 1e-15)
+    if mechanism.noise == "laplace":
+        return max(1e-300, up(0.5 * math.exp(-far) * (1 + 1e-12)))
+    return max(1e-300, up(0.5 * math.erfc(far / math.sqrt(2)) * (1 + 1e-12)))
+
+
+def _noise_on(mechanism: PartitionSelection, groups: int) -> list[Laplace | Gaussian]:
+    """What counts of so many groups that one person is in cost; nothing for no group."""
+    if not groups:
+        return []
+    if mechanism.noise == "laplace":
+        return [Laplace(mechanism.scale, float(groups))]
+    return [Gaussian(mechanism.scale / math.sqrt(groups) * (1 - 1e-15))]
+
+
+def _failing(failure: float, relation: Relation, orders: Orders) -> Cost:
+    """Nothing, but for a probability with which nothing is promised."""
+    pair = AtomPair((0.0,), ((1 - failure) * (1 + 1e-15),), failure, failure, tight=False)
+    return Cost(relation, 0.0, None, RdpCurve.zero(orders), 0.0, both_ways(pair),
+                failure=failure, zcdp=0.0)
 
 
 @leaf_cost.register

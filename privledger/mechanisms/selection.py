@@ -159,3 +159,32 @@ class RandomizedResponse:
     def __attrs_post_init__(self) -> None:
         probability("RandomizedResponse noise_parameter", self.noise_parameter, one=True)
         count("RandomizedResponse num_buckets", self.num_buckets, least=2, most=MOST_COUNT)
+
+
+@frozen(cache_hash=True)
+class PartitionSelection:
+    """Which groups have a noisy number of people of at least `threshold`, and that number.
+
+    A person speaks for at most `groups_per_person` groups; a group of nobody is never published.
+    Stated for add-or-remove-one only (docs/proofs/partition-selection.md).
+
+    Attributes:
+        threshold: people, above 1.
+        scale: of the noise on each count: Laplace parameter, or standard deviation.
+        noise: Laplace is less for one group per person, Gaussian from three on.
+    """
+
+    threshold: float = field(converter=plain_float)
+    scale: float = field(converter=plain_float)
+    groups_per_person: int = field(default=1, converter=plain_int)
+    noise: Literal["laplace", "gaussian"] = "laplace"
+
+    def __attrs_post_init__(self) -> None:
+        moderate("PartitionSelection threshold", self.threshold)
+        moderate("PartitionSelection scale", self.scale)
+        count("PartitionSelection groups_per_person", self.groups_per_person, most=10**6)
+        if not self.threshold > 1:
+            raise InvalidMechanism("PartitionSelection threshold", self.threshold, "above 1: else "
+                                   "a group of one person is published more often than not")
+        if self.noise not in ("laplace", "gaussian"):
+            raise InvalidMechanism("PartitionSelection noise", self.noise, "laplace or gaussian")

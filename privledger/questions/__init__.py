@@ -20,6 +20,7 @@ from privledger.questions.cells import (
 from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.feature_scores import CustomScores
+from privledger.questions.groups import GroupQuery, Groups
 from privledger.questions.grown import GrownCells, Test, TreeCells
 from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.options import Picked
@@ -41,6 +42,8 @@ __all__ = [
     "CustomScores",
     "CustomValue",
     "FeatureChoice",
+    "GroupQuery",
+    "Groups",
     "GrownCells",
     "IndexCells",
     "IntervalCells",

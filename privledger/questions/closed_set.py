@@ -50,6 +50,7 @@ from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
 from privledger.questions.derivation import Derivation
 from privledger.questions.feature_choice import FeatureChoice, ScoreName
 from privledger.questions.feature_scores import CustomScores
+from privledger.questions.groups import GroupQuery
 from privledger.questions.grown import Test
 from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.query import Query
@@ -68,7 +69,8 @@ from privledger.questions.votes import Votes
 from privledger.rounding import MOST_COUNT, count, number
 
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
-                              LabelQuery, ResponseQuery, AboveThreshold, TableChoice)
+                              LabelQuery, ResponseQuery, AboveThreshold, TableChoice,
+                              GroupQuery)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, RowValues, CustomValue,
                             Gradient, Hessian, LinearGradient)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells,

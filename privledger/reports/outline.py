@@ -32,6 +32,7 @@ from privledger.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
+    PartitionSelection,
     PermuteAndFlip,
     ReportNoisyMax,
     SparseVector,
@@ -286,6 +287,11 @@ def _(leaf: DiscreteLaplace) -> float:
 @noise_of.register
 def _(leaf: SparseVector) -> float:
     return math.sqrt(2.0) * max(leaf.threshold_scale, leaf.query_scale) / leaf.sensitivity
+
+
+@noise_of.register
+def _(leaf: PartitionSelection) -> float:
+    return (math.sqrt(2.0) if leaf.noise == "laplace" else 1.0) * leaf.scale
 
 
 @noise_of.register(Exponential)

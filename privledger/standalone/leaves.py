@@ -204,11 +204,28 @@ def leaf_price(node: Node, relation: str) -> Price:
         return bounded_price(field["epsilon"])
     if name in ("PermuteAndFlip", "ReportNoisyMax", "TopK"):
         return pure_price(field["epsilon"])
+    if name == "PartitionSelection":
+        return group_price(field, relation)
     if name == "Asserted":
         return pure_price(field["epsilon"], failure=field["delta"])
     if name == "AssertedZCDP":
         return rho_price(field["rho"])
     return sparse(field) if name == "SparseVector" else response(field, relation)
+
+
+def group_price(field: Any, relation: str) -> Price:
+    """Counts of all groups that one person is in; fails where one that is nobody else's shows."""
+    if relation != "add_remove" or not field["threshold"] > 1:
+        raise Bad("PartitionSelection outside of add_remove, or with a threshold of 1 or less")
+    far, groups = (field["threshold"] - 1) / field["scale"], field["groups_per_person"]
+    alone = (math.exp(-far) if field["noise"] == "laplace" else math.erfc(
+        far / math.sqrt(2))) / 2
+    failure = -math.expm1(groups * math.log1p(-alone))
+    if field["noise"] == "laplace":
+        epsilon = groups / field["scale"]
+        return pure_price(epsilon, laplace_curve(epsilon), failure=failure)
+    squared = groups / field["scale"] ** 2
+    return Price(lambda order: order * squared / 2, gdp=squared, failure=failure)
 
 
 def sparse(field: Any) -> Price:

@@ -223,7 +223,8 @@ class Rows:
         """The records at `members` (positions, in order) as a table of their own."""
         held = self.features.arrays
         arrays = Lazily(lambda place: held[place][members], len(held))
-        columns = Columns(self.features.schema, arrays, len(members))
+        columns = Columns(self.features.schema, arrays, len(members), {
+            name: key.at(members) for name, key in self.features.keys.items()})
         target = None if self.target is None else self.target[members]
         # Whose rows they are and what they weigh is what it was in the whole table.
         return Rows(columns, target, self.source, parent=(self, members),

@@ -13,9 +13,15 @@ from attrs import evolve
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.facts.columns import MISSING, Columns, has_label
+from privledger.facts.columns import MISSING, Columns, TextKey, has_label
 from privledger.facts.schema import Column, Schema, label_key
-from privledger.tables.frames import arrow_columns, check_is_table, missing_columns, streamed
+from privledger.tables.frames import (
+    arrow_columns,
+    check_is_table,
+    column_of,
+    missing_columns,
+    streamed,
+)
 from privledger.tables.raw import Text, arrow_of, levels, plain_cells, raw_numbers, stands_for_none
 
 
@@ -42,6 +48,31 @@ def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:
     if len(lengths) != 1:
         raise DataError("columns of different lengths")
     return Columns(schema, arrays, lengths.pop())
+
+
+def encode_keys(X: Any, columns: Columns) -> Columns:
+    """The same with the texts that the schema names as keys. For tables behind the guard only.
+
+    Raises:
+        DataError: a column is missing, malformed, or has missing cells that the schema forbids.
+    """
+    found = {}
+    for column in columns.schema.keys:
+        values = column_of(X, column.name)
+        if arrow_of(values) is None and not _is_flat(values):
+            raise DataError(f"column {column.name!r} must be one column of single cells")
+        several, codes = levels(values, column)
+        names = [None if stands_for_none(one, column) else label_key(one) for one in several]
+        place = {name: at for at, name in enumerate(sorted({one for one in names if one}))}
+        lookup = np.array([*(place.get(one or "", MISSING) for one in names), MISSING],
+                          dtype=np.int32)
+        key = TextKey(tuple(place), lookup[codes])
+        if len(key.codes) != columns.n_rows:
+            raise DataError("columns of different lengths")
+        if not column.missing and (key.codes == MISSING).any():
+            raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
+        found[column.name] = key
+    return evolve(columns, keys=found) if found else columns
 
 
 def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | None:

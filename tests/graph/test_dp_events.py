@@ -327,7 +327,10 @@ def test_every_node_type_is_written_or_refused():
     seen |= {pl.Gaussian, pl.Laplace, pl.DiscreteLaplace, pl.RandomizedResponse, pl.Asserted,
              pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.nodes.PostProcess, pl.nodes.Public,
              pl.nodes.LabelOnly, pl.nodes.Federated, pl.nodes.RandomAllocation,
-             pl.nodes.TruncatedPoissonSample, pl.nodes.Correlated}
+             pl.nodes.TruncatedPoissonSample, pl.nodes.Correlated, pl.nodes.PartitionSelection}
+    for exact in (True, False):  # no event fails with a probability
+        with pytest.raises(pl.errors.UnsupportedNode):
+            pl.nodes.to_dp_event(pl.nodes.PartitionSelection(30.0, 2.0), exact=exact)
     assert seen == set(NODE_TYPES)
 
 

@@ -24,6 +24,7 @@ EVERY = [
     pl.nodes.Group(3, G), pl.Exponential(0.5, (0, 1)), pl.PermuteAndFlip(0.5),
     pl.ReportNoisyMax(0.5),
     pl.ReportNoisyMax(0.5, "gumbel"), pl.TopK(3, 0.5), pl.TopK(3, 0.5, "gumbel"),
+    pl.nodes.PartitionSelection(30.0, 2.0), pl.nodes.PartitionSelection(90.0, 9.0, 5, "gaussian"),
     pl.SparseVector(4.0, 8.0), pl.SparseVector(4.0, 8.0, 3, 2.0, True),
     pl.Asserted(0.1, "with a delta", 1e-6), pl.AssertedZCDP(0.1, "seen by hand"),
     pl.nodes.FixedSizeSample(5, 100, pl.Repeat(G, 3)),

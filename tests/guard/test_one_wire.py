@@ -74,6 +74,7 @@ def everything(data):
         q.FeatureChoice(data, "custom", custom=q.CustomScores(len, 1.0, "said so", [-1, 1])),
         q.LabelQuery(data, np.array([3, 1])), q.LabelQuery(data, slice(1, 9, 2)),
         q.ResponseQuery(data, "c"),
+        q.GroupQuery(data, "g"),
         q.TableChoice(data, (labels, q.CrossCells(tree, labels)), np.ones(6), [0.5, 0.0]),
         q.ThresholdRun(0).above(q.Query(data, (q.Ones(),)), 3.0)]
 

@@ -308,6 +308,11 @@ NUMBERS = {
         np.eye(4), 1.0, separation=1, participations=v), COUNT),
     "correlated_gaussian.strategy": (lambda b, d, v: pl.nodes.correlated_gaussian(
         [[v]], 1.0, separation=1, participations=1), FINITE),
+    "PartitionSelection.threshold": (
+        lambda b, d, v: pl.nodes.PartitionSelection(v, 2.0), [*POSITIVE, 1, 1.0, 0.5]),
+    "PartitionSelection.scale": (lambda b, d, v: pl.nodes.PartitionSelection(9.0, v), POSITIVE),
+    "PartitionSelection.groups_per_person": (
+        lambda b, d, v: pl.nodes.PartitionSelection(9.0, 2.0, v), COUNT),
     "TopK.k": (lambda b, d, v: pl.TopK(v, 1.0), COUNT),
     "TopK.epsilon": (lambda b, d, v: pl.TopK(1, v), POSITIVE),
     "Federated.parties": (lambda b, d, v: pl.nodes.Federated(G, v, 0), COUNT),
@@ -341,7 +346,7 @@ NO_NUMBERS = {
         "ClaimStep.claimed", "ClaimStep.sound", "ClaimStep.delta", "Explanation.lower",
         "Finding.position", "Receipt.counter", "Receipt.entries", "Receipt.epsilon",
         "Receipt.delta",
-        "RecordSpend.row", "RecordSpend.bound", "RecordSpend.epsilon",
+        "Groups.counts", "RecordSpend.row", "RecordSpend.bound", "RecordSpend.epsilon",
         "Bins.edges.feature", "Picked.cut", "Picked.feature"],
     "how the guard talks to itself; strangers' values are checked where they come in": [
         "Query.sensitivity.norm", "Schema.check_size.records",
@@ -368,6 +373,8 @@ NO_NUMBERS = {
         "AboveThreshold.data", "AboveThreshold.finish.merged", "AboveThreshold.merge.a",
         "AboveThreshold.merge.b", "AboveThreshold.prepare.mechanism",
         "ResponseQuery.prepare.mechanism", "ResponseQuery.sketch.state", "ResponseQuery.data",
+        *(f"GroupQuery.{one}" for one in (
+            "data", "prepare.mechanism")),
         *(f"TableChoice.{one}" for one in (
             "data", "check_chooser.mechanism", "prepare.mechanism", "sketch.state",
             "merge.a", "merge.b", "finish.merged", "scores.merged", "scores.one")),

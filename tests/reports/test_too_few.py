@@ -25,6 +25,8 @@ def promised(people):
     (pl.Exponential(0.5), 4.0), (pl.PermuteAndFlip(0.5), 4.0), (pl.TopK(2, 0.1), 20.0),
     (pl.ReportNoisyMax(0.5), 4.0), (pl.DiscreteGaussian(6.0, 2), 3.0),
     (pl.DiscreteLaplace(0.01, 2), 2**0.5 / 0.010050167 / 2), (pl.DiscreteLaplace(800.0), 0.0),
+    (pl.nodes.PartitionSelection(30.0, 3.0), 3 * 2**0.5),
+    (pl.nodes.PartitionSelection(30.0, 3.0, 4, "gaussian"), 3.0),
     (pl.SparseVector(3.0, 5.0), 5 * 2**0.5),
     (pl.PoissonSample(0.1, pl.Gaussian(5.0)), 50.0),
     (pl.nodes.TruncatedPoissonSample(0.1, 5, 90, pl.Gaussian(5.0)), 50.0),

@@ -1,0 +1,168 @@
+"""Which groups of people are large enough to be named: partition selection. Holds no rows.
+
+Proof: docs/proofs/partition-selection.md.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.errors import RelationMismatch, SchemaError, UnsupportedNode
+from privledger.facts.columns import TableFacts
+from privledger.mechanisms import PartitionSelection
+from privledger.questions.derivation import Derivation, derivation_of
+from privledger.questions.question import Noise
+from privledger.questions.sums import MORE, grid_for
+from privledger.tables.chunk import Rows
+
+MOST_SCALE = 2.0**24
+"""Beyond, a grid that goes with the noise has steps of more than a person."""
+
+
+@frozen(eq=False)
+class Groups:
+    """Released groups.
+
+    Attributes:
+        names: sorted. counts: noisy numbers of people, at least the threshold, shape (groups,).
+    """
+
+    names: tuple[str, ...]
+    counts: NDArray[np.float64]
+
+
+@frozen(eq=False, repr=False)
+class GroupCounts:
+    """How many people speak for each group, inside the guard."""
+
+    counts: dict[str, int]
+
+
+@frozen
+class Selecting:
+    """How one release selects, in whole steps of a grid. Public.
+
+    Attributes:
+        grid: a power of two, at most a person. noise: scale of the noise, in steps.
+        bar: least noisy count that is published, in steps.
+        most: groups that a person speaks for.
+    """
+
+    grid: float
+    noise: float
+    bar: int
+    most: int
+
+
+@frozen(eq=False)
+class GroupQuery:
+    """The groups of a column of texts, and how many people each has. Takes `PartitionSelection`.
+
+    A person of more groups than the mechanism says speaks for so many of them, each choice as
+    likely, by the ledger's own coins.
+
+    Attributes:
+        data: which records it is asked of: a handle's `Derivation`.
+        name: a column of kind `text`.
+        what: a few public words for the ledger.
+    """
+
+    data: Derivation = field(converter=derivation_of)
+    name: str
+    what: str = "groups"
+    by_person: ClassVar[bool] = True
+
+    @property
+    def asserted(self) -> bool:
+        """Never: the bound is derived."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """What the ledger records: `what`, as nothing is asserted."""
+        return self.what
+
+    @property
+    def cell_count(self) -> int:
+        """One answer: how many groups it has is private before, and part of it."""
+        return 1
+
+    def prepare(self, mechanism: object, relation: str) -> Selecting:
+        """As `Question.prepare`: grid, noise and threshold in whole steps, on the safe side.
+
+        Raises:
+            UnsupportedNode: another mechanism, or noise of over 2^24 people.
+            RelationMismatch: another relation than add_remove.
+        """
+        if type(mechanism) is not PartitionSelection:
+            raise UnsupportedNode("groups are named by PartitionSelection; nothing was read")
+        if relation != "add_remove":
+            raise RelationMismatch("groups are named in a ledger of relation add_remove; nothing "
+                                   "was read")
+        if not mechanism.scale <= MOST_SCALE:
+            raise UnsupportedNode("noise of over 2^24 people names no group; nothing was read")
+        scale = mechanism.scale * MORE
+        grid = grid_for(1.0, scale)
+        # Wider noise reaches as far as its own scale says; a step more pays for its rounding.
+        above = (Fraction(mechanism.threshold) - 1) * Fraction(MORE) ** 2 / Fraction(grid)
+        return Selecting(grid, scale / grid, math.ceil(above) + 1 + round(1 / grid),
+                         mechanism.groups_per_person)
+
+    def sketch(self, chunk: Rows, state: Selecting) -> GroupCounts:
+        """As `Question.sketch`: people of each group that has any."""
+        key = chunk.features.keys[self.name]
+        known = np.flatnonzero(key.codes >= 0)
+        codes = key.codes[known].astype(np.int64)
+        if chunk.people is not None:
+            codes = self._spoken(chunk, chunk.people[known].astype(np.int64), codes,
+                                 len(key.names), state.most)
+        counts = np.bincount(codes, minlength=len(key.names))
+        return GroupCounts({key.names[at]: int(counts[at]) for at in np.flatnonzero(counts)})
+
+    def _spoken(self, chunk: Rows, people: NDArray[np.int64], codes: NDArray[np.int64],
+                groups: int, most: int) -> NDArray[np.int64]:
+        """Groups that people speak for, one entry each: at most so many of a person's own."""
+        pairs = np.unique(people * groups + codes) if groups else codes
+        who = pairs // max(groups, 1)
+        words = chunk.coins(self).integers64(len(pairs))
+        order = np.lexsort((words, who))
+        first = np.searchsorted(who[order], who[order], side="left")
+        kept = order[np.arange(len(pairs)) - first < most]
+        return np.asarray(pairs[kept] % max(groups, 1))
+
+    def merge(self, a: GroupCounts, b: GroupCounts) -> GroupCounts:
+        """As `Question.merge`: addition, name by name."""
+        return GroupCounts({name: a.counts.get(name, 0) + b.counts.get(name, 0)
+                            for name in {**a.counts, **b.counts}})
+
+    def finish(self, merged: GroupCounts, noise: Noise) -> Groups:
+        """As `Question.finish`: groups whose noisy count is at least the threshold."""
+        names, state = sorted(merged.counts), noise.state
+        each = round(1 / state.grid)
+        draw = (noise.source.laplace if noise.mechanism.noise == "laplace"
+                else noise.source.gaussian)
+        counts = np.array([merged.counts[name] * each for name in names], dtype=np.int64)
+        noisy = counts + draw(state.noise, len(names))
+        kept = np.flatnonzero(noisy >= state.bar)
+        return Groups(tuple(names[at] for at in kept),
+                      noisy[kept].astype(np.float64) * state.grid)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Question.check`: the column is a text, of a table in memory."""
+        if self.name not in [column.name for column in facts.schema.keys]:
+            raise SchemaError("no column of kind text has that name; nothing was read")
+        if facts.chunked:
+            raise UnsupportedNode("groups of texts are named of a table in memory; nothing was "
+                                  "read")
+        self.data.check(facts)
+        self.data.check_whole_people(facts, "a choice of groups")
+        self.data.check_labelled(facts, False, "ask about the target on")
+
+    def __repr__(self) -> str:
+        return f"GroupQuery({self.name!r})"
