@@ -6,6 +6,7 @@ docs/proofs/partition-selection.md has the price; docs/groups.md shows the use.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from statistics import NormalDist
 
 import numpy as np
@@ -35,6 +36,16 @@ class SelectedGroups:
     node: pl.nodes.PartitionSelection
     noise_sd: float
     receipt: pl.Receipt | None = None
+
+    def column(self, name: str) -> pl.Column:
+        """A categorical column with these names as its public categories; others are missing."""
+        return pl.Column(name, "categorical", categories=self.names, missing=True,
+                         provenance="released")
+
+    def within(self, values: Iterable[object]) -> list[object]:
+        """An owner's own cells for that column: None in place of every name that is not here."""
+        known = set(self.names)
+        return [value if value in known else None for value in values]
 
     def __len__(self) -> int:
         return len(self.names)

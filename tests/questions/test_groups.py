@@ -175,6 +175,17 @@ def test_a_whole_release_and_what_the_history_keeps():
         select_groups(data, "g", epsilon=1.0, delta=1e-6)
 
 
+def test_released_names_are_categories_from_then_on():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-5))
+    names = ["mill"] * 300 + ["port"] * 100 + ["hidden"]
+    found = select_groups(protect(ledger, names), "g", epsilon=1.0, delta=1e-6)
+    schema = pl.Schema("known", (SCHEMA.columns[0], found.column("g")))
+    data = ledger.protect({"x": np.zeros(401), "g": found.within(names)}, schema=schema)
+    with ledger.request(pl.Laplace(1.0), data) as session:
+        counts = session.release(pl.Laplace(1.0), data.histogram("g"))
+    assert np.abs(counts - [300, 100, 1]).max() < 40
+
+
 def test_late_arrivals_bring_names():
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-5))
     data = protect(ledger, ["b"] * 60)
