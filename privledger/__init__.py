@@ -27,7 +27,8 @@ __all__ = sorted(_HOME_OF)
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
-        return import_module("privledger.former").found(name)
+        offered = import_module("privledger.plugins").offered(name)
+        return offered if offered is not None else import_module("privledger.former").found(name)
     value = import_module(f"{home}.{name}") if home == __name__ else getattr(
         import_module(home), name)
     globals()[name] = value

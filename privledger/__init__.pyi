@@ -3,6 +3,8 @@
 One import a line: where the name is, and its name.
 """
 
+import typing
+
 from privledger import engines as engines
 from privledger import errors as errors
 from privledger import nodes as nodes
@@ -63,6 +65,27 @@ from privledger.tables import encode_features as encode_features
 from privledger.tables import read_table as read_table
 from privledger.tables import scan_csv as scan_csv
 from privledger.tables import scan_parquet as scan_parquet
+
+# Offered by installed packages, by the entry-point group `privledger.names`.
+between: typing.Any
+col: typing.Any
+compare: typing.Any
+corr: typing.Any
+count: typing.Any
+crosstab: typing.Any
+cut: typing.Any
+histogram: typing.Any
+isin: typing.Any
+max: typing.Any
+mean: typing.Any
+median: typing.Any
+min: typing.Any
+missing: typing.Any
+quantile: typing.Any
+std: typing.Any
+sum: typing.Any
+summary: typing.Any
+var: typing.Any
 
 __version__: str
 

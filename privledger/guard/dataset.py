@@ -181,6 +181,18 @@ class Dataset:
             return Partition(self, CoinCells(count("parts", len(parts), least=2, most=1000), parts))
         return Partition(self, CoinCells(count("parts", parts, least=2, most=MOST_COUNT)))
 
+    def ask(self, question: Any, **budget: Any) -> Any:
+        """The answer to a question that asks by itself: `question.run(self, **budget)`.
+
+        Args:
+            question: such as `pl.summary(pl.mean("pay"), by=["region"])`.
+            budget: what it may cost, as its `run` says: `epsilon`, `delta`.
+
+        Raises:
+            BudgetExceeded: the ledger refused; nothing was read.
+        """
+        return question.run(self, **budget)
+
     def count(self) -> Query:
         """How many records."""
         return Query(self, (Ones(),), None, "count")

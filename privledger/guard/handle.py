@@ -16,6 +16,7 @@ from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.guard.dataset import Dataset
 from privledger.guard.opaque import Opaque, bare
+from privledger.guard.recalled import Answered
 from privledger.guard.session import GrantedPlan
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
@@ -249,6 +250,15 @@ class LedgerHandle(Opaque):
         try:
             return _request(self, Request(
                 plan, data, learner, delta, scope, labels, lease, claimed, wait))
+        except BaseException as error:
+            raise bare(error) from None
+
+    def answer(self, mechanism: Node, query: object, *, keep: bool = False, learner: str = "",
+               labels: Mapping[str, str] | None = None, delta: float = 0.0) -> Answered:
+        """As `Ledger.answer`."""
+        try:
+            return _ledger(self).answer(mechanism, query, keep=keep, learner=learner,
+                                        labels=labels, delta=delta)
         except BaseException as error:
             raise bare(error) from None
 

@@ -22,15 +22,22 @@ from privledger.guard.vault import Seal, Vault, _vault_of
 from privledger.ledger import History
 from privledger.ledger.entries import GENESIS, is_whole
 from privledger.ledger.events import Answer, Corrected, Granted, KeptArray, Settled
-from privledger.questions.blocks import ClassIs, ColumnValue, Ones, RowValues, TargetShares
-from privledger.questions.cells import CategoryCells, Cells, CrossCells, IntervalCells
+from privledger.questions.blocks import (
+    ClassIs,
+    ColumnMoments,
+    ColumnValue,
+    Ones,
+    RowValues,
+    TargetShares,
+)
+from privledger.questions.cells import CategoryCells, Cells, CrossCells, IntervalCells, MappedCells
 from privledger.questions.closed_set import is_wire, to_wire
 from privledger.questions.derivation import Derivation
 from privledger.questions.query import Query
 
 MOST_NUMBERS = 10_000
-_BLOCKS = (Ones, ColumnValue, ClassIs, TargetShares, RowValues)
-_CELLS = (CategoryCells, IntervalCells, CrossCells)
+_BLOCKS = (Ones, ColumnValue, ClassIs, TargetShares, ColumnMoments, RowValues)
+_CELLS = (CategoryCells, IntervalCells, CrossCells, MappedCells)
 _KINDS = {"float": np.dtype(np.float64), "int": np.dtype(np.int64)}
 
 
@@ -106,9 +113,7 @@ def _plain(question: Query) -> bool:
 
 
 def _by_columns(cells: Cells) -> bool:
-    if type(cells) is CrossCells:
-        return _by_columns(cells.first) and _by_columns(cells.second)
-    return type(cells) in _CELLS
+    return type(cells) in _CELLS and all(map(_by_columns, getattr(cells, "below", ())))
 
 
 @define(eq=False)

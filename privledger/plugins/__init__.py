@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
@@ -185,6 +186,31 @@ def configured(learner: Any, name: str, params: dict[str, Any], schema: Schema,
             raise InvalidPlan("[params] key", key, f"one of {', '.join(known)}")
     given = params | ({"relation": relation} if "relation" in known else {})
     return learner(**given, schema=schema)
+
+
+# Names at the top of `privledger` that installed packages offer: questions people begin with.
+
+NAMES = "privledger.names"
+
+
+@cache
+def offered(name: str) -> Any:
+    """What an installed package offers as `privledger.name`; None if none does.
+
+    Raises:
+        LearnerError: several do, so none of them is used; or it cannot be imported.
+    """
+    points = {point.value: point for point in entry_points(group=NAMES, name=name)}
+    if len(points) > 1:
+        raise LearnerError(f"privledger.{name} is offered more than once: {', '.join(points)}; "
+                           "uninstall all but one")
+    for value, point in points.items():
+        try:
+            return point.load()
+        except Exception as error:
+            raise LearnerError(f"privledger.{name} cannot be imported from {value}: "
+                               f"{error}") from error
+    return None
 
 
 __all__ = ["ClaimStep", "Learner", "LearnerInfo", "configured", "find_learner",

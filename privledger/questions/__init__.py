@@ -3,6 +3,7 @@
 from privledger.facts.bins import Bins
 from privledger.questions.blocks import (
     ClassIs,
+    ColumnMoments,
     ColumnValue,
     CustomValue,
     Ones,
@@ -15,6 +16,7 @@ from privledger.questions.cells import (
     IndexCells,
     IntervalCells,
     LabelledCells,
+    MappedCells,
     RowsPerPersonCells,
 )
 from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
@@ -37,6 +39,7 @@ __all__ = [
     "CategoryCells",
     "Choice",
     "ClassIs",
+    "ColumnMoments",
     "ColumnValue",
     "CrossCells",
     "CustomScores",
@@ -51,6 +54,7 @@ __all__ = [
     "LabelQuery",
     "LabelledCells",
     "LinearGradient",
+    "MappedCells",
     "Ones",
     "Picked",
     "QuantileChoice",

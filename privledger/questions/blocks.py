@@ -190,6 +190,75 @@ class TargetShares:
         return np.stack([scaled, 1.0 - scaled]).T
 
 
+MOST_DEGREE = 8
+
+
+@frozen(eq=False)
+class ColumnMoments:
+    """C(d, k) u^k (1 - u)^(d - k) for k = d, ..., 0, of a numeric column scaled to u in [0, 1].
+
+    The entries are not negative and add up to one: L1 norm 1, L2 norm at most 1. Their sums say
+    how many values are known and what all moments up to d are, in one release (docs/proofs/
+    summaries.md). A missing value counts in one entry more, the last, where `missing` says that
+    the schema allows any; else there are none.
+
+    Attributes:
+        name: a numeric feature, or "" for the target.
+        lower, upper: public bounds; values beyond them count as the nearer one.
+        degree: d, from 1.
+        missing: whether there is an entry for missing values.
+    """
+
+    name: str
+    lower: float
+    upper: float
+    degree: int = 2
+    missing: bool = False
+    clip: float = field(default=1.0, init=False)
+    signed: bool = field(default=False, init=False)
+    asserted: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not number("lower", self.lower) < number("upper", self.upper):
+            raise InvalidValue("bounds", (self.lower, self.upper), "lower below upper")
+        moderate("range", self.upper - self.lower)
+        count("degree", self.degree, most=MOST_DEGREE)
+        if not isinstance(self.missing, bool):
+            raise InvalidValue("missing", type(self.missing).__name__, "True or False")
+
+    @property
+    def width(self) -> int:
+        """Entries per record."""
+        return self.degree + 1 + self.missing
+
+    @property
+    def reads_target(self) -> bool:
+        """Only those of the target."""
+        return not self.name
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Block.check`: the column is numeric, and says whether cells may be missing."""
+        column = facts.column(self.name, "numeric")
+        if self.name and column.missing != self.missing:
+            raise InvalidValue("missing", self.missing, f"as the schema says of {column.name!r}")
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        """The entries of every record, shape (n, width)."""
+        if self.name:
+            schema = rows.features.schema
+            column = rows.features.arrays[schema.feature_index(self.name)]
+        else:
+            column = target_of(rows)
+        known = ~np.isnan(column)
+        u = np.clip((column - self.lower) / (self.upper - self.lower), 0.0, 1.0)
+        np.nan_to_num(u, copy=False, nan=0.0)
+        d = self.degree
+        entries = [math.comb(d, k) * u**k * (1.0 - u)**(d - k) * known for k in range(d, -1, -1)]
+        if self.missing:
+            entries.append((~known).astype(np.float64))
+        return np.stack(entries).T
+
+
 @frozen(eq=False)
 class ClassIs:
     """One for a record whose class is at `position` of the schema's list, zero for others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -319,7 +320,7 @@ class CrossCells:
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: both fit. Cells of cells are crossed once."""
         for part in (self.first, self.second):
-            if type(part) is CrossCells:
+            if type(part) in (CrossCells, MappedCells):
                 refuse(part)
         self.first.check(facts)
         self.second.check(facts)
@@ -328,6 +329,90 @@ class CrossCells:
         outer = np.asarray(self.first.index(rows), dtype=np.int64)
         inner = np.asarray(self.second.index(rows), dtype=np.int64)
         return outer * self.second.count + inner
+
+
+# Several columns at once, and public predicates of them: a table of what each combination is.
+
+
+MOST_COMBINATIONS = 1 << 20
+_COLUMNS = (CategoryCells, IntervalCells)
+
+
+def _several(value: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(value)
+
+
+def _combinations(value: Any) -> NDArray[np.int64]:
+    return fixed(whole_numbers("MappedCells numbers", value))
+
+
+@frozen(eq=False)
+class MappedCells:
+    """A cell for every combination of cells of `parts`, looked up in a public table.
+
+    It says groups by several columns, coarser cells, and any predicate of a row that compares
+    columns with public values. With `rest` the last cell holds the rows that are not asked about:
+    a `Query` leaves them out, so its answer there is noise around zero.
+
+    Attributes:
+        parts: cells of single columns, or tables of those.
+        numbers: cell of each combination, the last part's cell running fastest; kept as a copy.
+        count: how many cells there are, empty ones and the rest included.
+    """
+
+    parts: tuple[Cells, ...] = field(converter=_several)
+    numbers: NDArray[np.int64] = field(converter=_combinations, repr=False)
+    count: int
+    rest: bool = False
+    has_coins: bool = field(default=False, init=False)
+    by_record: bool = field(default=True, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        limited("MappedCells count", self.count, most=MOST_COMBINATIONS)
+        if not isinstance(self.rest, bool):
+            raise InvalidValue("MappedCells rest", type(self.rest).__name__, "True or False")
+        if not 1 <= len(self.parts) <= 64:
+            raise InvalidValue("MappedCells parts", len(self.parts), "from 1 to 64")
+        for part in self.parts:
+            inner = part.parts if type(part) is MappedCells else (part,)
+            for one in inner:
+                if type(one) not in _COLUMNS:
+                    raise UnsupportedNode("MappedCells takes cells of single columns, or tables of "
+                                          f"those; not {type(one).__name__}. Nothing was read")
+        size = math.prod(int(part.count) for part in self.parts)
+        if size > MOST_COMBINATIONS:
+            raise InvalidValue("MappedCells parts", size, f"at most {MOST_COMBINATIONS} "
+                               "combinations")
+        if len(self.numbers) != size or not int(self.numbers.min()) >= 0 or not (
+                int(self.numbers.max()) < self.count):
+            raise InvalidValue("MappedCells numbers", len(self.numbers),
+                               f"{size} cells, from 0 and below the count")
+
+    @property
+    def below(self) -> tuple[Cells, ...]:
+        """Cells that it is made of."""
+        return self.parts
+
+    @property
+    def reads_label(self) -> bool:
+        """If one of them does."""
+        return any(depends_on_label(part) for part in self.parts)
+
+    def certificate(self, public_features: bool) -> str:
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: every part fits."""
+        for part in self.parts:
+            part.check(facts)
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        place = np.zeros(rows.n, dtype=np.int64)
+        for part in self.parts:
+            place *= part.count
+            place += part.index(rows)
+        found: NDArray[np.int64] = self.numbers[place]
+        return found
 
 
 # How many rows people have: a partition of people, not of rows.

@@ -32,6 +32,7 @@ from privledger.facts.values import (
 from privledger.questions.blocks import (
     Block,
     ClassIs,
+    ColumnMoments,
     ColumnValue,
     CustomValue,
     Ones,
@@ -44,6 +45,7 @@ from privledger.questions.cells import (
     CrossCells,
     IndexCells,
     LabelledCells,
+    MappedCells,
     RowsPerPersonCells,
 )
 from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
@@ -71,10 +73,10 @@ from privledger.rounding import MOST_COUNT, count, number
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
                               LabelQuery, ResponseQuery, AboveThreshold, TableChoice,
                               GroupQuery)
-BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, RowValues, CustomValue,
-                            Gradient, Hessian, LinearGradient)
-CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, LabelledCells, IndexCells,
-                           RowsPerPersonCells)
+BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, ColumnMoments, RowValues,
+                            CustomValue, Gradient, Hessian, LinearGradient)
+CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, MappedCells, LabelledCells,
+                           IndexCells, RowsPerPersonCells)
 MOVES: tuple[type, ...] = (*CELLS, RowEncoding)
 """Cells, and what moves a score beside them."""
 NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun, Votes, CustomScores)

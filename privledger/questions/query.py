@@ -22,7 +22,7 @@ from privledger.errors import InvalidValue
 from privledger.facts.columns import TableFacts
 from privledger.mechanisms import Laplace
 from privledger.questions.blocks import Block, ClassIs, clipped
-from privledger.questions.cells import Cells, depends_on_label
+from privledger.questions.cells import Cells, MappedCells, depends_on_label
 from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.one_voice import Manner, Voices, voices
 from privledger.questions.question import Noise
@@ -142,8 +142,7 @@ class Query:
         if chunk.people is not None:
             return self.told(self.voices(chunk, state), state)
         values = self.contributions(chunk, state) if state.values is None else state.values
-        cells = None if self.cells is None else self.cells.index(chunk)
-        mask = None if state.mask is None or state.mask.all() else state.mask
+        cells, mask = self._places(chunk, state)
         n_rows = chunk.n
         if mask is not None:
             cells = None if cells is None else cells[mask]
@@ -160,14 +159,24 @@ class Query:
         assert chunk.mass is not None
         assert chunk.n_people is not None
         values = self.contributions(chunk, state) if state.values is None else state.values
-        cells = None if self.cells is None else np.asarray(self.cells.index(chunk))
+        cells, here = self._places(chunk, state)
         people, mass = chunk.people, chunk.mass
-        if state.mask is not None:
-            here = state.mask
+        if here is not None:
             values = [array if array is None else array[here] for array in values]
             people, mass, cells = people[here], mass[here], None if cells is None else cells[here]
         return voices(values, people, mass, chunk.n_people, cells, self.cell_count,
                       self._manner(state))
+
+    def _places(self, chunk: Rows, state: Summing
+                ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
+        """Cell of each record, and who takes part; None for everybody. Rows that the cells leave
+        aside do not: for people, too, it is as if they were not there."""
+        cells = None if self.cells is None else np.asarray(self.cells.index(chunk))
+        mask = state.mask
+        if cells is not None and type(self.cells) is MappedCells and self.cells.rest:
+            inside = cells < self.cells.count - 1
+            mask = inside if mask is None else mask & inside
+        return cells, None if mask is None or mask.all() else mask
 
     def _manner(self, state: Summing) -> Manner:
         shares = state.shares or (1.0,)

@@ -39,6 +39,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "max-tree-classifier": {"epsilon": 1.0}, "rdt-classifier": {"epsilon": 1.0},
     "srt-classifier": {"epsilon": 1.0}, "ssrdt-classifier": {"epsilon": 1.0},
     "top-classifier": {"epsilon": 1.0},
+    "summary": {"epsilon": 1.0},
     "sgbdt-classifier": {"epsilon": 1.0}, "sgbdt-regressor": {"epsilon": 1.0},
 }
 """Every shipped learner by its name, and what it is made with."""

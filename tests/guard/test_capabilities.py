@@ -141,7 +141,7 @@ def test_nothing_that_a_learner_holds_leads_to_rows_or_to_the_owners_ledger(owne
 def test_the_handle_offers_what_is_listed_and_nothing_else(data):
     public = {name for name in dir(data.ledger) if not name.startswith("_")}
     assert public == {"request", "relation", "budget", "left", "receipt", "spent", "mode",
-                      "open_scope", "would_grant", "verify"}
+                      "open_scope", "would_grant", "verify", "answer"}
     for name in ("protect", "append", "record", "state", "correct", "graph", "path", "close",
                  "on_release", "open_window", "handle"):
         with pytest.raises(AttributeError):

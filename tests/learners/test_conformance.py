@@ -39,6 +39,7 @@ from privledger_learners import (
     SSRDTClassifier,
     TOPClassifier,
 )
+from privledger_learners.statistics import Summary, between, corr, count, mean, quantile
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privledger as pl
@@ -80,7 +81,7 @@ FIRST = [  # (class, parameters): one setting of every learner, but for baseline
     (LinearRegressor, {"delta": 1e-6, "n_steps": 12}),
     (MarginalSynthesizer, {"delta": 1e-6}),
     (MultinomialForestClassifier, {}), (PrivateEnsembleClassifier, {}),
-    (SGBDTRegressor, ROUNDS), (SGBDTClassifier, ROUNDS),
+    (SGBDTRegressor, ROUNDS), (SGBDTClassifier, ROUNDS), (Summary, {}),
 ]
 OTHERS = [
     *((kind, SMALL) for kind in FORESTS[:2]), *((kind, SMALL) for kind in FORESTS[3:7]),
@@ -124,6 +125,10 @@ OTHERS = [
         ("sspe1", {}), ("sspe1", {"linkage": "linked"}),
         ("sspe1", {"variant": "paper", "linkage": "linked"}), ("sspe2", {}),
         ("sspe2", {"variant": "paper"}), ("pte", {"second_trees": 3}))),
+    (Summary, {"statistics": (mean("size"), count(), quantile("size", [.2, .5])),
+               "by": ("colour",), "where": between("size", 0.1, 0.8), "delta": 1e-6}),
+    (Summary, {"statistics": (corr("size", "weight"), count("colour")),
+               "relation": "replace_one"}),
     (SGBDTRegressor, {**ROUNDS, "individual_filter": "gdp", "extra_rounds": 5}),
     (SGBDTRegressor, {**ROUNDS, "sampling_rate": 0.2, "individual_filter": "renyi"}),
     (SGBDTClassifier, {**ROUNDS, "relation": "replace_one"}),

@@ -41,6 +41,7 @@ LEARNERS = {
     "linear-regressor": (NUMBER, {"n_steps": 5}),
     "marginal-synthesizer": (CLASSES, {}),
     "private-ensemble-classifier": (CLASSES, {}),
+    "summary": (NUMBER, {"statistics": ["mean(x)", "count"], "by": ["c"]}),
     "sgbdt-regressor": (NUMBER, {"n_trees": 5}),
     "sgbdt-classifier": (CLASSES, {"n_trees": 5}),
     "dpboost-regressor": (NUMBER, {"n_trees": 3}),

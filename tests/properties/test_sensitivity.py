@@ -51,6 +51,8 @@ def queries(data, rng):
                                        clip=float(rng.uniform(0.01, 3)))]
     blocks += [pl.questions.RowValues(["x"] if classes else ["x", ""], float(rng.uniform(0.1, 3)),
                                       kind) for kind in ("values", "products")]
+    blocks += [pl.questions.ColumnMoments("x", -1.0, float(rng.uniform(0, 3)), degree)
+               for degree in (1, 2, 3)]
     if classes:
         score = data.score("softmax", rng.normal(size=3) * 3)
         logistic = data.score("logistic", [float(rng.normal())])
@@ -80,6 +82,9 @@ def queries(data, rng):
              pl.questions.CrossCells(grown, pl.questions.CategoryCells("", 3) if classes else tree),
              data.cells("c"), data.cells("x", [0.0, 1.0]), tree,
              pl.questions.ResidualCells(score, (0.1, 0.5)),
+             pl.questions.MappedCells([data.cells("x", [0.0]), data.cells("c")],
+                                      rng.integers(0, 4, 3 * data.cells("c").count), 4,
+                                      bool(rng.integers(2))),
              pl.questions.CategoryCells("", 3) if classes else tree]
     for _ in range(6):
         chosen = rng.choice(len(blocks), rng.integers(1, 4), replace=False)

@@ -59,6 +59,7 @@ def sums():
     table = np.array([0, 1] * 4 + [0], dtype=np.uint8)
     for data, blocks in (
             (number, (Q.Ones(), Q.ColumnValue("x", 0.5, 1.5), Q.TargetShares(),
+                      Q.ColumnMoments("x", -1.0, 1.0, 2, True),
                       squared.gradient(0.7), squared.hessian(0.5),
                       Q.RowValues(("x", "z", ""), 1.5, "products"),
                       Q.LinearGradient(rows, 2.0, squared))),
@@ -70,6 +71,7 @@ def sums():
                       Q.IndexCells(np.arange(N) % 5, 5), CoinCells(3, (1, 2, 3)),
                       Q.ResidualCells(squared if data is number else softmax, (0.1, 0.5)),
                       Q.CrossCells(Q.CategoryCells("c", 4), Q.IntervalCells("z", (50.0,))),
+                      Q.MappedCells([Q.CategoryCells("c", 4)], [0, 2, 1, 2], 3, True),
                       Q.RowsPerPersonCells((2.0,))):
             yield data.query(blocks, cells), pl.Gaussian(3.0, (0.125,) * (len(blocks) - 1) + (
                 1 - 0.125 * (len(blocks) - 1),))

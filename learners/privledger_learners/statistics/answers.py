@@ -1,0 +1,207 @@
+"""The answer to a summary, and the forecast of one: labelled rows, and how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, Self
+
+from attrs import evolve, field, frozen
+
+import privledger as pl
+
+Group = tuple[Any, ...]
+"""Public labels, or cells of a row of an answer."""
+FIELDS = ("statistic", "value", "low", "high", "noise_sd", "rows_about")
+OF_NOISE, OF_SAMPLE = "noise", "noise and sample"
+_NOTES = {OF_NOISE: "low, high: 95 % intervals of the noise: where the table's own value is",
+          OF_SAMPLE: "low, high: 95 % intervals of noise and sample: where the value of a "
+                     "population is, of which the rows are a random sample; approximate in small "
+                     "or skewed groups"}
+
+
+def _listed(value: Iterable[object]) -> Group:
+    return tuple(value)
+
+
+@frozen
+class AnswerRow:
+    """One number of an answer.
+
+    Attributes:
+        group: values of the columns of `by`; None for missing. cell: which count of a histogram,
+            crosstab or correlation it is; "" for others.
+        low, high: of the noise. sample_low, sample_high: of the noise and the sample. None where
+            no interval is known.
+        noise_sd: standard deviation of the noise in the value, about; None where unknown.
+        rows_about: noisy number of rows, or people, behind it; None where none was released.
+    """
+
+    group: Group = field(converter=_listed)
+    statistic: str
+    cell: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    noise_sd: float | None = None
+    rows_about: float | None = None
+    sample_low: float | None = None
+    sample_high: float | None = None
+
+
+@frozen(repr=False)
+class AnswerTable:
+    """What a summary answers: rows with a label each. Released values and public facts only.
+
+    Attributes:
+        by: columns that rows are grouped by.
+        held: the rows. interval: which of two intervals `low` and `high` are: `noise`, or
+            `noise and sample`. epsilon, delta: what it was asked under.
+        recalled: whether every number was kept from before, and cost nothing.
+    """
+
+    by: tuple[str, ...] = field(converter=_listed)
+    held: tuple[AnswerRow, ...] = field(converter=_listed)
+    epsilon: float
+    delta: float = 0.0
+    interval: str = OF_NOISE
+    recalled: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns: those of `by`, `cell` where there are any, then `FIELDS`."""
+        cells = ("cell",) if any(row.cell for row in self.held) else ()
+        return (*self.by, *cells, *FIELDS)
+
+    @property
+    def rows(self) -> tuple[Group, ...]:
+        """The rows, in the order of `columns`."""
+        cells = any(row.cell for row in self.held)
+        sampled = self.interval == OF_SAMPLE
+        return tuple((*row.group, *((row.cell,) if cells else ()), row.statistic, row.value,
+                      row.sample_low if sampled else row.low,
+                      row.sample_high if sampled else row.high, row.noise_sd, row.rows_about)
+                     for row in self.held)
+
+    def sampling(self) -> Self:
+        """The same with intervals of the noise and of the sample. Costs nothing."""
+        return evolve(self, interval=OF_SAMPLE)
+
+    def value(self, statistic: str, cell: str = "", **group: object) -> float | None:
+        """One number, by its name, and by the values of the columns of `by`.
+
+        Raises:
+            InvalidValue: no row, or several, are called so.
+        """
+        found = [row for row in self.held if row.statistic == statistic and row.cell == cell and
+                 all(dict(zip(self.by, row.group, strict=True)).get(name, self) == value
+                     for name, value in group.items())]
+        if len(found) != 1:
+            known = ", ".join(dict.fromkeys(row.statistic for row in self.held))
+            raise pl.InvalidValue("statistic", statistic, f"one row of this answer, by all of "
+                                  f"{', '.join(self.by) or 'no column'}; there are {known}")
+        return found[0].value
+
+    def to_dict(self) -> dict[str, list[object]]:
+        """Lists by name of column."""
+        return {name: [row[place] for row in self.rows] for place, name in enumerate(self.columns)}
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.to_dict())
+
+    def to_polars(self) -> Any:
+        """A polars data frame."""
+        import polars
+
+        return polars.DataFrame(self.to_dict(), strict=False)
+
+    def to_arrow(self) -> Any:
+        """A pyarrow table."""
+        import pyarrow
+
+        return pyarrow.table(self.to_dict())
+
+    def to_csv(self) -> str:
+        """Comma-separated text with a line of names; empty for what is not there."""
+        import csv
+        import io
+
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([self.columns, *self.rows])
+        return out.getvalue()
+
+    def __str__(self) -> str:
+        return f"{table_text(self.columns, self.rows)}\n{self.note}"
+
+    @property
+    def note(self) -> str:
+        """What the intervals are."""
+        paid = ("recalled, nothing was spent" if self.recalled
+                else f"asked at epsilon {self.epsilon:g}")
+        return f"{_NOTES[self.interval]}; {paid}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """For notebooks. Names from outside are escaped."""
+        return (table_html(self.columns, self.rows)
+                + f"<p><small>{escape(self.note)}</small></p>")
+
+
+@frozen(repr=False)
+class AnswerForecast:
+    """What a summary would cost and how exact it would be; no data were opened.
+
+    Attributes:
+        plan: the node that would be reserved. price: its epsilon at `delta`.
+        lines: (statistic, half width of the noise's 95 % interval, of noise and sample, rows
+            assumed) of one group; None where none is known. assumed: of what the lines hold.
+    """
+
+    plan: pl.Node
+    price: float
+    delta: float
+    lines: tuple[tuple[str, float | None, float | None, float | None], ...]
+    assumed: str
+
+    def table(self) -> tuple[tuple[str, ...], tuple[Group, ...]]:
+        """Names of columns, and rows."""
+        return ("statistic", "noise +-", "noise and sample +-", "rows"), self.lines
+
+    def __str__(self) -> str:
+        return (f"{table_text(*self.table())}\nprice: epsilon {self.price:.6g} at delta "
+                f"{self.delta:g}; {self.assumed}")
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return table_html(*self.table()) + f"<p><small>{escape(self.assumed)}</small></p>"
+
+
+def shown(value: object) -> str:
+    """A cell of a table as text."""
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table for a terminal: numbers to the right."""
+    texts = [list(columns), *([shown(value) for value in row] for row in rows)]
+    right = [all(isinstance(row[place], int | float) or row[place] is None for row in rows)
+             for place in range(len(columns))]
+    widths = [max(len(row[place]) for row in texts) for place in range(len(columns))]
+    return "\n".join("  ".join(
+        text.rjust(width) if at else text.ljust(width)
+        for text, width, at in zip(row, widths, right, strict=True)).rstrip() for row in texts)
+
+
+def table_html(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table for a notebook; every text is escaped."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join("<tr>" + "".join(f"<td>{escape(shown(value))}</td>" for value in row) + "</tr>"
+                   for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"

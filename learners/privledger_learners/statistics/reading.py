@@ -1,0 +1,198 @@
+"""From released arrays to labelled rows: values, noise and intervals. Post-processing only."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from attrs import frozen
+
+from privledger_learners.statistics.answers import AnswerRow, Group
+from privledger_learners.statistics.expressions import Statistic
+from privledger_learners.statistics.intervals import NORMAL, mean_intervals, sum_half_width
+from privledger_learners.statistics.needs import Axis, Key, Need
+
+
+@frozen(eq=False)
+class Told:
+    """The answer to one question.
+
+    Attributes:
+        array: shape (groups, entries), whatever `where` left out gone. scale: of the noise of one
+            entry, as `kind` (laplace or gaussian) takes it; 0 for draws.
+    """
+
+    need: Need
+    array: np.ndarray
+    kind: str
+    scale: float
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of an entry's noise."""
+        return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
+
+
+def numbers(axes: tuple[Axis, ...]) -> Iterator[tuple[int, Group]]:
+    """Place and labels of every combination that the schema allows."""
+    everything = itertools.product(*(tuple(zip(axis.labels, axis.shown, strict=True))
+                                     for axis in axes))
+    for place, combination in enumerate(everything):
+        if all(shown for _, shown in combination):
+            yield place, tuple(label for label, _ in combination)
+
+
+def rows_of(statistics: tuple[Statistic, ...], groups: tuple[Axis, ...],
+            keys: Mapping[Statistic, Key], told: Mapping[Key, Told]) -> list[AnswerRow]:
+    """The answer's rows, group by group, statistics in their order."""
+    counts = _counts(groups, told)
+    columns = [_rows(one, told[keys[one]], groups, counts, {}) for one in statistics]
+    return [row for place, _ in numbers(groups) for column in columns
+            for row in column.get(place, ())]
+
+
+def _counts(groups: tuple[Axis, ...], told: Mapping[Key, Told]) -> np.ndarray | None:
+    """Noisy rows of every group, from the least noisy answer that has them."""
+    found = [(one.sd * math.sqrt(one.array.shape[1]), place, one.array.sum(axis=1))
+             for place, one in enumerate(told.values())
+             if one.need.key.kind in ("count", "moments")]
+    return min(found, key=lambda each: each[:2])[2] if found else None
+
+
+Rows = dict[int, list[AnswerRow]]
+
+
+def _rows(one: Statistic, told: Told, groups: tuple[Axis, ...], counts: np.ndarray | None,
+          found: Rows) -> Rows:
+    reader = {"count": _count, "sum": _sum, "mean": _mean, "var": _spread, "std": _spread,
+              "quantile": _quantiles, "histogram": _cells, "crosstab": _cells,
+              "corr": _correlations}[one.kind]
+    for place, group in numbers(groups):
+        about = None if counts is None else float(counts[place])
+        found[place] = list(reader(one, told, place, group, about))
+    return found
+
+
+def _row(told: Told, group: Group, name: str, value: float, weights: tuple[float, ...],
+         about: float | None, cell: str = "") -> AnswerRow:
+    """A weighted sum of entries: its noise is exactly known."""
+    half = sum_half_width(weights, told.scale, told.kind)
+    return AnswerRow(group, name, cell, float(value), float(value - half), float(value + half),
+                     told.sd * math.hypot(*weights), about)
+
+
+def _count(one: Statistic, told: Told, place: int, group: Group,
+           about: float | None) -> Iterator[AnswerRow]:
+    entries = told.array[place]
+    if one.columns:  # without those whose value is missing
+        if told.need.key.kind == "moments":
+            entries = entries[:3]
+        else:
+            entries = entries[:len(entries) - (told.need.axes[-1].labels[-1] is None)]
+    yield _row(told, group, one.name, entries.sum(), (1.0,) * len(entries), about)
+
+
+def _sum(one: Statistic, told: Told, place: int, group: Group,
+         about: float | None) -> Iterator[AnswerRow]:
+    key = told.need.key
+    if key.kind == "sum":
+        most = max(abs(key.lower), abs(key.upper))
+        weights: tuple[float, ...] = (most,)
+    else:
+        weights = (key.upper, (key.lower + key.upper) / 2, key.lower)
+    value = float(np.dot(weights, told.array[place][:len(weights)]))
+    yield _row(told, group, one.name, value, weights, about)
+
+
+def _mean(one: Statistic, told: Told, place: int, group: Group,
+          about: float | None) -> Iterator[AnswerRow]:
+    low, wide = told.need.key.lower, told.need.key.upper - told.need.key.lower
+    block = told.array[place][None, :3]
+    ends: list[float | None] = []
+    for sampling in (False, True):
+        m, left, right = mean_intervals(block, told.scale, told.kind, sampling=sampling)
+        few = float(block.sum()) <= NORMAL * math.sqrt(3.0) * told.sd
+        empty = few and left[0] == 0 and right[0] == 1
+        ends += [None, None] if empty else [low + wide * float(left[0]),
+                                            low + wide * float(right[0])]
+    known, at = max(float(block.sum()), 1.0), float(m[0])
+    sd = wide * told.sd * math.sqrt((1 - at)**2 + (0.5 - at)**2 + at * at) / known
+    yield AnswerRow(group, one.name, "", low + wide * at, ends[0], ends[1], sd, about,
+                    ends[2], ends[3])
+
+
+def _spread(one: Statistic, told: Told, place: int, group: Group,
+            about: float | None) -> Iterator[AnswerRow]:
+    wide = told.need.key.upper - told.need.key.lower
+    squares, middle, _ = told.array[place][:3]
+    known = max(float(told.array[place][:3].sum()), 2.0)
+    m = float(np.clip((squares + middle / 2) / known, 0.0, 1.0))
+    # A variance in [0, 1] is at most m (1 - m).
+    spread = float(np.clip(squares / known - m * m, 0.0, m * (1 - m)))
+    spread *= known / (known - 1)
+    value = wide * wide * spread if one.kind == "var" else wide * math.sqrt(spread)
+    weights = ((1 - m)**2, (0.5 - m)**2 - 0.25, m * m)
+    sd = wide * wide * told.sd * math.hypot(*weights) / known
+    if one.kind == "std":
+        sd = sd / (2 * value) if value > 0 else math.nan
+    yield AnswerRow(group, one.name, "", value, noise_sd=None if math.isnan(sd) else sd,
+                    rows_about=about)
+
+
+def _quantiles(one: Statistic, told: Told, place: int, group: Group,
+               about: float | None) -> Iterator[AnswerRow]:
+    # No interval of a value follows from an exponential draw.
+    for at, q in enumerate(one.quantiles):
+        yield AnswerRow(group, one.called(q), "", float(told.array[place][at]), rows_about=about)
+
+
+def _cells(one: Statistic, told: Told, place: int, group: Group,
+           about: float | None) -> Iterator[AnswerRow]:
+    axes = told.need.axes[-len(one.columns):]
+    entries = told.array[place]
+    for at, labels in numbers(axes):
+        yield _row(told, group, one.name, entries[at], (1.0,), about, _cell(labels))
+    if one.kind == "crosstab" and one.margins:
+        yield from _margins(one, told, entries.reshape([len(axis.labels) for axis in axes]),
+                            axes, group, about)
+
+
+def _margins(one: Statistic, told: Told, table: np.ndarray, axes: tuple[Axis, ...],
+             group: Group, about: float | None) -> Iterator[AnswerRow]:
+    """Sums of the cells that are shown, so that they add up."""
+    table = table[np.ix_(*[list(axis.shown) for axis in axes])]
+    for at, axis in enumerate(axes):
+        sums = table.sum(axis=1 - at)
+        weights = (1.0,) * table.shape[1 - at]
+        for label, value in zip([label for label, shown in zip(axis.labels, axis.shown, strict=True)
+                                 if shown], sums, strict=True):
+            pair = [_said(label), "all"] if at == 0 else ["all", _said(label)]
+            yield _row(told, group, one.name, value, weights, about, ", ".join(pair))
+    yield _row(told, group, one.name, table.sum(), (1.0,) * table.size, about, "all, all")
+
+
+def _said(label: object) -> str:
+    return "missing" if label is None else str(label)
+
+
+def _cell(labels: Group) -> str:
+    return ", ".join(map(_said, labels))
+
+
+def _correlations(one: Statistic, told: Told, place: int, group: Group,
+                  about: float | None) -> Iterator[AnswerRow]:
+    many = len(one.columns)
+    whole = np.zeros((many + 1, many + 1))
+    whole[np.triu_indices(many + 1)] = told.array[place]
+    known = max(float(whole[0, 0]), 1.0)
+    means = whole[0, 1:] / known
+    moments = (whole[1:, 1:] + np.triu(whole[1:, 1:], 1).T) / known
+    spread = moments - np.outer(means, means)
+    floor = (told.sd / known) or 1e-12  # what is below the noise is not told from it
+    scale = np.sqrt(np.maximum(np.diag(spread), floor))
+    for a, b in itertools.combinations(range(many), 2):
+        value = float(np.clip(spread[a, b] / (scale[a] * scale[b]), -1.0, 1.0))
+        yield AnswerRow(group, one.name, f"{one.columns[a]}, {one.columns[b]}", value,
+                        rows_about=about)
