@@ -109,6 +109,39 @@ class Meter:
             )
         self._above.update(above)
 
+    def bind(self, step: Context, node: Parallel) -> Meter:
+        """What part `step` of a partition may still release: the partition is bound to `node`, a
+        `Parallel` of the plan, as its first release would bind it.
+
+        Raises:
+            NotGranted: `node` is not there any more, is not what `step` opens, or another node
+                has that partition.
+        """
+        opened = self._opened.get(step.token)
+        if opened is None and self._left.get(node, 0) and _matches(node, step) and not (
+                self._knows(step.token)):
+            self._left[node] -= 1
+            opened = self._opened[step.token] = _meaning(step), {}, node
+        if opened is None or opened[0] != _meaning(step) or opened[2] != node or not (
+                0 <= step.part < len(node.nodes)):
+            raise NotGranted("the reserved plan has no such Parallel left for this partition. "
+                             "Nothing was read")
+        return _below(opened[1], node, step)
+
+    def covers(self, plan: Node) -> bool:
+        """Whether what is left holds every unit of `plan`, so that it costs no more; units that
+        are not here may be those of one member of a `OneOf`."""
+        wanted: dict[Unit, int] = {}
+        flatten(plan, 1, wanted)
+        return self._open or self._holds(wanted)
+
+    def _holds(self, wanted: dict[Unit, int]) -> bool:
+        lacking = {unit: times - self._left.get(unit, 0) for unit, times in wanted.items()
+                   if times > self._left.get(unit, 0)}
+        return not lacking or any(
+            Meter(member)._holds(lacking) for unit, times in self._left.items()
+            if times and isinstance(unit, OneOf) and not wanted.get(unit) for member in unit.nodes)
+
     def left(self) -> dict[Unit, int]:
         """Units not yet used (opened contexts excluded)."""
         return {unit: times for unit, times in self._left.items() if times}

@@ -17,7 +17,7 @@ from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.guard.dataset import Dataset
 from privledger.guard.opaque import Opaque, bare
 from privledger.guard.recalled import Answered
-from privledger.guard.session import GrantedPlan
+from privledger.guard.session import GrantedPlan, Member
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
 from privledger.guard.tuned import Best, Trial
@@ -152,6 +152,27 @@ class Session(Opaque):
         """
         try:
             return _granted(self).best_of(node, candidates, trial, why, _session)
+        except BaseException as error:
+            raise bare(error) from None
+
+    def within(self, node: Any, part: Dataset) -> Dataset:
+        """A handle on one part of a partition, for somebody who asks a ledger for sessions, such
+        as a learner's `fit`: its requests draw on that part's member of this grant's plan.
+
+        Args:
+            node: the `Parallel` node of the plan that the partition is for.
+            part: one part of a partition of this session's data: `data.partition(...)[0]`.
+
+        Returns:
+            A handle like `part`. A request on its `ledger` is granted for units that the member
+            has left; what is released there is this grant's, and settles with it.
+
+        Raises:
+            NotGranted: the plan has no such node left; nothing was read.
+            UnsupportedNode: a member with an individual filter or a tuning.
+        """
+        try:
+            return _granted(self).within(node, part, _session)
         except BaseException as error:
             raise bare(error) from None
 
@@ -295,15 +316,15 @@ class LedgerHandle(Opaque):
         return f"<code>{escape(repr(self))}</code>"
 
 
-def _session(granted: GrantedPlan) -> Session:
+def _session(granted: GrantedPlan | Member) -> Session:
     """What a learner gets for a grant."""
     session = object.__new__(Session)
     _hide(session, granted)
     return session
 
 
-def _granted(session: object) -> GrantedPlan:
-    found: GrantedPlan | None = _behind(session) if type(session) is Session else None
+def _granted(session: object) -> GrantedPlan | Member:
+    found: GrantedPlan | Member | None = _behind(session) if type(session) is Session else None
     if found is None:
         raise NotGranted("no grant stands behind this session; nothing was read")
     return found

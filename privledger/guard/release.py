@@ -14,6 +14,7 @@ from attrs import evolve
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, NotGranted, UnsupportedNode
+from privledger.graph import Context
 from privledger.guard.inside import FAILED, Inside, Running, guarded
 from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.policing import keep_policy
@@ -31,9 +32,17 @@ from privledger.rounding import MOST_COUNT, count
 from privledger.tables.chunk import ONE
 
 
-def release(inside: Inside, mechanism: Any, query: Any, rollover: int) -> Any:
-    """As `Session.release`, on an open grant."""
+def release(inside: Inside, mechanism: Any, query: Any, rollover: int,
+            under: Context | None = None) -> Any:
+    """As `Session.release`, on an open grant.
+
+    Args:
+        under: the part to which whoever asks was confined by `Session.within`.
+    """
     question, leaf = own_question(query, inside.vault), own_leaf(mechanism)
+    if under is not None and question.data.chain[:1] != (under,):
+        raise NotGranted("a question about other records than those of its part; "
+                         "nothing was read")
     asserted = getattr(question, "asserted", False)
     if asserted and not inside.vouched:
         raise NotGranted("a trial that asks something asserted says why, to `best_of`; "

@@ -6,22 +6,32 @@ vault. One lock for one grant, taken here and by nobody else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from privledger.accounting import Relation
-from privledger.errors import NotGranted, public_name
-from privledger.graph import Context, IndividualFilter, Meter, Node, alone
-from privledger.graph.nodes import runs_elsewhere
+from privledger.errors import InvalidValue, NotGranted, UnsupportedNode, public_name
+from privledger.graph import (
+    Context,
+    IndividualFilter,
+    Meter,
+    Node,
+    Parallel,
+    Tuning,
+    alone,
+    from_json,
+    to_json,
+)
+from privledger.graph.nodes import check_node, holds, runs_elsewhere
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside, observed
 from privledger.guard.mirror import forget_dead
 from privledger.guard.release import release
 from privledger.guard.reserve import note_over
 from privledger.guard.spends import Scope, Spends
-from privledger.guard.tuned import Best, Contest, Trial, published_best
+from privledger.guard.tuned import Best, Contest, Trial, desk_of, published_best
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
 from privledger.ledger.events import Aborted, Answer, Settled
@@ -30,7 +40,7 @@ from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
-from privledger.questions.derivation import Step
+from privledger.questions.derivation import Step, own_context
 
 
 @frozen
@@ -120,11 +130,12 @@ class GrantedPlan:
         return Dataset(self.data.schema, self.data._vault, (step,), self.data.ledger)
 
     @observed("released")
-    def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
+    def release(self, mechanism: Any, query: Any, *, rollover: int = 0,
+                under: Context | None = None) -> Any:
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
-            answer = release(self._inside, mechanism, query, rollover)
+            answer = release(self._inside, mechanism, query, rollover, under)
         self._say()
         return answer
 
@@ -143,6 +154,29 @@ class GrantedPlan:
             best = contest.best(self._inside, self.data, self._branch, shown)
         self._say()
         return published_best(best)
+
+    def within(self, node: Any, part: Any, shown: Callable[[Any], Any]) -> Dataset:
+        """As `Session.within`.
+
+        Args:
+            shown: what a learner gets for a `Member`.
+        """
+        if type(node) is not Parallel:
+            raise InvalidValue("node", type(node).__name__, "a Parallel of the reserved plan")
+        own = from_json(to_json(node))
+        if type(part) is not Dataset or part._vault is not self.data._vault or [
+                step.context.kind for step in part.steps] != ["part"]:
+            raise InvalidValue("part", type(part).__name__,
+                               "one part of a partition of this session's data")
+        assert isinstance(own, Parallel)
+        step = own_context(part.steps[0].context)
+        with self._lock:
+            if not self.active:
+                raise NotGranted("the grant is over; nothing was read")
+            left = self._inside.meter.bind(step, own)
+        inner = Member(own.nodes[step.part], self, step, left)
+        return Dataset(part.schema, part._vault, part.steps,
+                       desk_of(self.data.ledger, inner, shown))
 
     def _say(self) -> None:
         if self._on_release is not None:
@@ -219,6 +253,10 @@ class Branch(GrantedPlan):
         """Whether the run and the grant around it still stand."""
         return not self.ended and self._inside.leave.active
 
+    def take(self, plan: object, data: Dataset, named: Mapping[str, object]) -> Branch:
+        """The run itself: what it may ask is its meter's affair."""
+        return self
+
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         """No individual filter has a proof inside a tuning."""
         raise NotGranted("an individual filter inside a tuning has no proof; nothing was read")
@@ -234,3 +272,95 @@ class Branch(GrantedPlan):
         self.ended = True
         self._inside.members.forget()
         self.vault.forget(self._inside.members.session)
+
+
+@define(eq=False, repr=False)
+class Member:
+    """One member of a grant's `Parallel`, for a learner on that part.
+
+    It has nothing of its own (docs/proofs/composition.md): releases are the grant's, in its log,
+    with the part above them. A session of it opens and settles nothing.
+
+    Attributes:
+        plan: the member; of a session, what was asked for. whole: the grant. step: the part.
+    """
+
+    plan: Node
+    whole: GrantedPlan
+    step: Context
+    _left: Meter = field(alias="left")
+    _data: Dataset | None = field(alias="data", default=None)
+    receipt: Receipt | None = field(init=False, default=None)
+    booking: Booking | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        if runs_elsewhere(self.plan) or any(
+                holds(self.plan, kind) for kind in (IndividualFilter, Tuning)):
+            raise UnsupportedNode("an individual filter, a tuning, or what runs elsewhere, as a "
+                                  "member for somebody else: no proof here; nothing was read")
+
+    @property
+    def grant(self) -> str:
+        """The grant's name."""
+        return self.whole.grant
+
+    @property
+    def covers(self) -> str:
+        """Identity of the data the grant is for."""
+        return self.whole.covers
+
+    @property
+    def active(self) -> bool:
+        """Whether the grant around it still stands."""
+        return self.whole.active
+
+    @property
+    def releases(self) -> int:
+        """How many releases were charged so far, in the whole grant."""
+        return self.whole.releases
+
+    @property
+    def data(self) -> Dataset:
+        """The handle that the session was asked for."""
+        assert self._data is not None
+        return self._data
+
+    def take(self, plan: object, data: Dataset, named: Mapping[str, object]) -> Member:
+        """What a session for `plan` stands for.
+
+        Raises:
+            NotGranted: the member has not all of it left; nothing was read.
+        """
+        check_node("plan", plan)
+        if named.get("scope") is not None:
+            raise NotGranted("a filter scope inside a part has no proof; nothing was read")
+        if [own_context(step.context) for step in data.steps] != [self.step]:
+            raise InvalidValue("data", type(data).__name__, "the handle that `within` gave")
+        own = from_json(to_json(plan))  # type: ignore[arg-type]
+        with self.whole._lock:
+            if not self._left.covers(own):
+                raise NotGranted("the plan is not the reserved member of this part, or that was "
+                                 "used already. Nothing was read")
+        return Member(own, self.whole, self.step, self._left, data)
+
+    def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
+        """A release of the grant, on this part."""
+        return self.whole.release(mechanism, query, rollover=rollover, under=self.step)
+
+    def filtered(self, node: IndividualFilter | None = None) -> Dataset:
+        """No individual filter has a proof inside a part."""
+        raise NotGranted("an individual filter inside a part has no proof; nothing was read")
+
+    def best_of(self, *given: Any) -> Best | None:
+        """No tuning is a member for somebody else."""
+        raise NotGranted("a tuning inside a part has no proof; nothing was read")
+
+    def within(self, *given: Any) -> Dataset:
+        """Parts of parts are asked of the grant."""
+        raise NotGranted("parts of a part have no member of their own; nothing was read")
+
+    def close(self, failed: type[BaseException] | None = None, *,
+              back: bool | None = False) -> None:
+        """Nothing: the grant around it settles, and nobody hands back a part of it."""
+        if back:
+            raise NotGranted("a member of a plan is no grant of its own: nothing to hand back")

@@ -12,7 +12,7 @@ the best one only: whoever keeps, shows or acts upon another one has left it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from attrs import field, frozen
@@ -46,12 +46,19 @@ class Best:
     output: Any = field(repr=False)
 
 
-class TuningRun(Protocol):
-    """One run inside a grant: what its trial's sessions stand for, until it is over."""
+class Inner(Protocol):
+    """A part of a grant: what the sessions of its own handles stand for, until it is over."""
 
     @property
     def active(self) -> bool:
         """Whether it may still release."""
+
+    def take(self, plan: object, data: Dataset, named: Mapping[str, object]) -> Inner:
+        """What a session for `plan` stands for."""
+
+
+class TuningRun(Inner, Protocol):
+    """One run inside a grant, for one trial."""
 
     def end(self) -> None:
         """Make every handle of it worth nothing."""
@@ -64,7 +71,8 @@ Shown = Callable[[Any], Any]
 
 
 class Desk(Opaque):
-    """What a trial's handles call their ledger: requests draw on the trial, not on the budget."""
+    """What handles inside a grant call their ledger: requests draw on the trial, or on the member
+    of the grant's plan, that they are for; never on the budget."""
 
     __slots__ = ()
 
@@ -86,32 +94,40 @@ class Desk(Opaque):
 
     @property
     def left(self) -> float:
-        """Nothing: a trial has its own meter, and no part of the budget."""
+        """Nothing: what is inside a grant has no part of the budget."""
         return 0.0
 
     def request(self, plan: Any, data: Any, **named: Any) -> Any:
-        """Open part of a trial; each release is checked against what the trial has left.
+        """Open part of a trial, or of a member; each release is checked against what is left.
 
         Args:
-            plan: what will be asked; for the caller to read. named: as in `Ledger.request`, and
-                ignored: the grant around the trials says who asks.
+            plan: what will be asked: of a trial for the caller to read, of a member to be
+                checked. named: as in `Ledger.request`, and ignored: the grant around says who
+                asks.
         """
         _, inner, shown = _desk(self)
         if type(data) is not Dataset or data.ledger is not self:
-            raise InvalidValue("data", type(data).__name__, "a handle of this trial")
+            raise InvalidValue("data", type(data).__name__, "a handle of this trial, or part")
         if not inner.active:
-            raise NotGranted("the trial is over; nothing was read")
-        return shown(inner)
+            raise NotGranted("the grant around it, or the trial, is over; nothing was read")
+        return shown(inner.take(plan, data, named))
 
     def __repr__(self) -> str:
         return repr(_desk(self)[0])
 
 
-def _desk(desk: object) -> tuple[Any, TuningRun, Shown]:
-    found: tuple[Any, TuningRun, Shown] | None = _behind(desk) if type(desk) is Desk else None
+def _desk(desk: object) -> tuple[Any, Inner, Shown]:
+    found: tuple[Any, Inner, Shown] | None = _behind(desk) if type(desk) is Desk else None
     if found is None:
-        raise NotGranted("no trial stands behind this handle; nothing was read")
+        raise NotGranted("no grant stands behind this handle; nothing was read")
     return found
+
+
+def desk_of(ledger: Any, inner: Inner, shown: Shown) -> Desk:
+    """A desk whose sessions stand for `inner`, and what it says of the promise is `ledger`'s."""
+    desk = Desk()
+    _hide(desk, (ledger, inner, shown))
+    return desk
 
 
 @frozen(eq=False)
@@ -168,8 +184,7 @@ class Contest:
 
     def _one(self, inner: TuningRun, data: Dataset, candidate: int, shown: Shown) -> Best:
         """A trial that fails is an answer of lowest rank: leaving it out would change the law."""
-        desk = Desk()
-        _hide(desk, (data.ledger, inner, shown))
+        desk = desk_of(data.ledger, inner, shown)
         try:
             score, output = self.trial(Dataset(data.schema, data._vault, (), desk), candidate)
             return Best(self._score(score), candidate, output)

@@ -136,6 +136,12 @@ def test_nothing_that_a_learner_holds_leads_to_rows_or_to_the_owners_ledger(owne
                 data.select(["x"]), session.plan, data.ledger.budget, data.ledger.receipt)
         assert leaks(reached(*held)) == []
     assert leaks(reached(session, session.receipt)) == []
+    node = pl.Parallel([pl.Repeat(WIDE, 2), WIDE], certificate="iid_per_record")
+    with data.ledger.request(node, data) as session:
+        inner = session.within(node, data.partition(2)[0])
+        with inner.ledger.request(WIDE, inner) as own:
+            own.release(WIDE, inner.count())
+            assert leaks(reached(inner, inner.ledger, own, own.data, own.plan)) == []
 
 
 def test_the_handle_offers_what_is_listed_and_nothing_else(data):
@@ -150,7 +156,7 @@ def test_the_handle_offers_what_is_listed_and_nothing_else(data):
         data.ledger.on_release = print
     assert {name for name in dir(pl.Session) if not name.startswith("_")} == {
         "plan", "grant", "covers", "active", "data", "releases", "receipt", "filtered",
-        "release", "best_of", "close", "fixes", "cheaper"}
+        "release", "best_of", "within", "close", "fixes", "cheaper"}
 
 
 def test_a_handle_does_not_tell_where_the_ledger_lies(tmp_path):

@@ -368,7 +368,8 @@ NO_NUMBERS = {
         "RowValues.names", "RowEncoding.names", "RowEncoding.wide",
         "Query.blocks", "Schema.columns", "Schema.from_dict.value", "Score.add.cells",
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
-        "from_json.value", "Test.table", "Session.best_of.node", "save_model.learner"],
+        "from_json.value", "Test.table", "Session.best_of.node", "Session.within.node",
+        "save_model.learner"],
     "a question talks to the guard, which calls it on copies of its own (questions/question.py)": [
         "AboveThreshold.data", "AboveThreshold.finish.merged", "AboveThreshold.merge.a",
         "AboveThreshold.merge.b", "AboveThreshold.prepare.mechanism",
