@@ -19,6 +19,7 @@ from privledger.facts.schema import Schema
 from privledger.guard.reserve import patience
 from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS
+from privledger.plugins import Holdout
 from privledger.reading import load_toml, path_in
 from privledger.rounding import positive, probability
 from privledger.storage import is_url, shown
@@ -35,7 +36,7 @@ _KEYS = {
     "labels": None,  # the owner's own; caps match them
     "isolation": None,  # limits of the learner's process; `Limits` knows their names
     "engine": KEYS,
-    "evaluate": ("test", "holdout", "public"),
+    "evaluate": ("test", "holdout", "public", "epsilon"),
 }
 _ELSEWHERE = {"schema": "[data]", "relation": "[ledger]"}
 _SEEDS = ("seed", "random_state", "random_seed", "rng")
@@ -43,10 +44,12 @@ _SEEDS = ("seed", "random_state", "random_seed", "rng")
 
 @frozen
 class Evaluation:
-    """Rows that are public, so that a score on them costs nothing: a file, or a part split off."""
+    """What a model is scored on: rows that are public, so that a score on them costs nothing (a
+    file, or a part split off); or private ones that a coin holds out, for a score that is paid."""
 
     test: str | None = None
     holdout: float | None = None
+    score: Holdout | None = None
 
 
 @frozen
@@ -65,7 +68,7 @@ class RunFile:
         relation, filter: of the ledger, if it has to be created.
         unit: whom its promise is about; None for what the schema says, else the row.
         people_key: the key file of its people, relative to the run file.
-        evaluate: public rows to score on, or None.
+        evaluate: what to score on, or None.
         labels: what the run's grants carry, so that caps match them. The learner has no say.
         limits: what the learner's process may use up, where it is isolated.
         engine: who answers chunks of the table; None for this process, from memory.
@@ -91,6 +94,11 @@ class RunFile:
     engine: EngineChoice | None = None
     wait: float = 0.0
     without_delta: bool = False
+
+    @property
+    def score(self) -> Holdout | None:
+        """What is held out for a private score; None without one."""
+        return None if self.evaluate is None else self.evaluate.score
 
     @property
     def data(self) -> str:
@@ -237,10 +245,17 @@ def _params(table: dict[str, Any], budget: Budget) -> dict[str, Any]:
 
 
 def _evaluation(table: dict[str, Any]) -> Evaluation:
+    if "epsilon" in table:
+        if set(table) != {"holdout", "epsilon"}:
+            raise InvalidPlan("[evaluate] epsilon", table["epsilon"], "given with holdout alone: "
+                              "it pays for a score on private rows that are held out")
+        return Evaluation(score=Holdout(probability("[evaluate] holdout", table["holdout"]),
+                                        positive("[evaluate] epsilon", table["epsilon"])))
     if table.get("public") is not True:
         raise InvalidPlan(
             "[evaluate] public", table.get("public"),
-            "true, and the test rows public: a score on private rows is a release of them",
+            "true, and the test rows public: a score on private rows is a release of them, which "
+            "holdout and epsilon pay for",
         )
     if ("test" in table) == ("holdout" in table):
         raise InvalidPlan("[evaluate]", "another choice", "given either test or holdout")

@@ -107,6 +107,7 @@ class PrivateLearner(Accounted, BaseEstimator):
     Attributes:
         receipt_: the ledger's head after the fit. private_: False for simulated noise.
         ledger_, data_: what was asked of which ledger; not pickled.
+        private_score_: how it did on records that were held out; where `fit` was told to.
         fell_back_: why every row gets the prior or the mean; "" for a model of its features.
         floors: rows times epsilon below which that is so, by task; none where it is not done.
     """
@@ -114,6 +115,7 @@ class PrivateLearner(Accounted, BaseEstimator):
     info: pl.LearnerInfo
     floors: Mapping[str, float] = {}
     fell_back_: str
+    private_score_: pl.plugins.PrivateScore
     relation: Relation
     epsilon: float
     delta: float
@@ -198,14 +200,17 @@ class PrivateLearner(Accounted, BaseEstimator):
         """
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None, *, labels: Mapping[str, str] | None = None,
-            **named: object) -> Self:
+    def fit(self, X: Any, y: Any = None, *, holdout: float | pl.plugins.Holdout | None = None,
+            labels: Mapping[str, str] | None = None, **named: object) -> Self:
         """Train under a grant.
 
         Args:
             X: a guarded `Dataset` (its ledger enforces the budget), or a table; a table is
                 put behind a fresh in-memory ledger with budget (epsilon, delta).
             y: the target, for a table.
+            holdout: share of the records that a private coin keeps out of the fit, for a private
+                score in `private_score_`; or a `privledger.plugins.Holdout`, with the score's own
+                epsilon. Under add_remove it costs nothing up to the fit's price.
             labels: what the grant carries, such as {"team": "red"}: caps match it.
             named: `sample_weight` is refused with the reason; there is nothing else.
 
@@ -215,6 +220,17 @@ class PrivateLearner(Accounted, BaseEstimator):
         """
         no_weights(self, named)
         data, schema = guard(self, X, y)
+        if hasattr(self, "private_score_"):  # of another fit
+            del self.private_score_
+        if holdout is not None:
+            _, self.private_score_ = pl.plugins.Holdout.of(holdout).fit(
+                self, data, labels=labels, fit=lambda part: self._on(part, schema, None))
+            return self
+        return self._on(data, schema, labels)
+
+    def _on(self, data: pl.Dataset, schema: pl.Schema,
+            labels: Mapping[str, str] | None) -> Self:
+        """Of the records of a handle."""
         self._labelled(labels, data, schema)
         self._note_classes(schema)
         return self

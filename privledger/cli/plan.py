@@ -131,7 +131,7 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
     run.unit_for(schema)
     schema.rows_for(run.relation)  # what no ledger of this relation protects has no price here
     model = (make or build_learner)(run, schema)
-    node = model.plan(schema)
+    node = plan_of(run, model, schema)
     state = None if place is None else state_at(place)
     if state is not None:
         check_same(run, state, run.unit_for(schema))
@@ -141,6 +141,17 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
                            everywhere=not run.data)
     return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
                     state is not None, state)
+
+
+def plan_of(run: RunFile, model: Any, schema: Schema) -> Node:
+    """What the run reserves: the learner's plan, and a private score beside it."""
+    if run.score is None:
+        found: Node = model.plan(schema)
+        return found
+    if isinstance(model, RemoteLearner):
+        raise InvalidPlan("[evaluate] epsilon", "given", "left out where the learner is isolated: "
+                          "its process would see the rows that it predicts")
+    return run.score.plan(model, schema, run.relation)
 
 
 def fitting(prepared: Prepared, most: float = math.inf) -> str:
@@ -156,7 +167,7 @@ def fitting(prepared: Prepared, most: float = math.inf) -> str:
     def fits(epsilon: float) -> bool:
         run = evolve(prepared.run, params=prepared.run.params | {"epsilon": epsilon})
         try:
-            node = build_learner(run, prepared.schema).plan(prepared.schema)
+            node = plan_of(run, build_learner(run, prepared.schema), prepared.schema)
             price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
                                filter=run.filter, state=prepared.state, data=run.data,
                                labels=run.labels, everywhere=not run.data)

@@ -62,11 +62,14 @@ from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
+from privledger.guard.policing import keep
 from privledger.guard.reserve import MOST_WAIT, patience, refused_grant
-from privledger.ledger import audit
+from privledger.ledger import Origins, audit
 from privledger.models import ModelFacts, kept, write_model
 from privledger.numerals import many
 from privledger.people.ids import persons
+from privledger.plugins import PrivateScore
+from privledger.plugins.holdout import WHY
 from privledger.reports import release_count
 from privledger.reports.receipt import receipt_of
 from privledger.rounding import exact
@@ -222,7 +225,7 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
         receipt: str | None, new_ledger: bool, wait: float | None, isolate: bool | None,
         isolate_timeout: float | None, limits: dict[str, Any],
         **engine: Any) -> Reply:
-    """Price a run, reserve its budget, train, and score it on public rows.
+    """Price a run, reserve its budget, train, and score it: on public rows, or privately.
 
     Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
     continue cannot be trusted, or is gone although a receipt of it is there; 4 if the model
@@ -317,18 +320,20 @@ def refuse_early(prepared: Prepared, book: Ledger) -> None:
     if error is not None and not (book.wait and isinstance(error, BudgetExceeded)):
         book._history.note(refused_grant(prepared.run.learner, error))
         raise error
+    if prepared.run.score is not None:
+        keep(book._history.state.policy, Origins(asserted=(f"private score ({WHY})",)))
 
 
 def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
           choice: EngineChoice | None = None, *, progress: bool) -> dict[str, Any]:
-    """Protect the table, fit under a grant, score on public rows."""
+    """Protect the table, fit under a grant, score on public rows, or on those held out."""
     run, schema = prepared.run, prepared.schema
     with started(choice) as engine:
         with watching(book, release_count(prepared.node), shown=progress,
                       chunks=engine is not None):
             spool = None if choice is None else choice.spool
             data, public = protect(prepared, book, files, engine, spool)
-            fitted = fit(prepared, data)
+            fitted, scored = fit(prepared, data)
         answered_by = None if engine is None else engine.description
     scores = None if public is None else score(fitted, *public, schema)
     return {
@@ -339,7 +344,9 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         "relation": book.relation, "unit": book.unit, "spent": book.spent, "left": book.left,
         "budget": book.budget, "filter": prepared.price.filter,
         "theorem": prepared.price.filter_theorem,
-        "engine": answered_by, "evaluation": scores, "receipt": book.receipt.as_dict(dated=True),
+        "engine": answered_by, "evaluation": scores,
+        "private_score": None if scored is None else scored.as_dict(),
+        "receipt": book.receipt.as_dict(dated=True),
         "plan": to_json(prepared.node), "model": fitted,
     }
 
@@ -366,10 +373,16 @@ def protect(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
     return data, public
 
 
-def fit(prepared: Prepared, data: Dataset) -> Any:
-    """Train. What a learner says when it fails may quote a value, so it is not passed on."""
+def fit(prepared: Prepared, data: Dataset) -> tuple[Any, PrivateScore | None]:
+    """Train, and score privately where the run says so. What a learner says when it fails may
+    quote a value, so it is not passed on."""
+    score = prepared.run.score
     try:
-        return prepared.model.fit(data)
+        if score is None:
+            return prepared.model.fit(data), None
+        fitted, found = score.fit(prepared.model, data)
+        fitted.private_score_ = found  # its model file has it
+        return fitted, found
     except InvalidValue as error:
         if is_ours(error) and isinstance(error.rule, str):
             raise PrivledgerError(f"the fit failed: {error.name} must be {error.rule}") from None
@@ -433,8 +446,25 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
                        [(name, quality(value), quality(scores["baseline"].get(name)))
                         for name, value in scores["model"].items()]))
         out.print(text(f"{many(scores['rows'], 'public row')}", "dim"))
+    if result["private_score"] is not None:
+        render_private_score(out, result["private_score"], result["unit"])
     out.print(pairs([
         ("receipt", f"{many(receipt['entries'], 'entry', 'entries')}, head {receipt['head']}"),
         ("ledger", result["ledger"]),
         ("next", f"privledger show {result['ledger']}"),
     ]))
+
+
+def render_private_score(out: Console, told: dict[str, Any], unit: str) -> None:
+    """Figures of a score that was paid for, with both intervals."""
+    def ends(found: Any) -> str:
+        return "-" if found is None else f"{quality(found[0])} to {quality(found[1])}"
+
+    rows = [(name, quality(one["value"]), ends(one["noise"]), ends(one["noise_and_sample"]))
+            for name, one in told["scores"].items()]
+    out.print(grid(("private score", "value", "95 % of the noise", "95 % of noise and sample"),
+                   rows))
+    whom = "people" if unit == "person" else "records"
+    out.print(text(f"about {told['records_about']:.0f} {whom} held out by a private coin each "
+                   f"(share {told['holdout']:.3g}); epsilon {charge(told['epsilon'])} for the "
+                   "score alone, asserted: a fitted model's predict treats every row alone", "dim"))

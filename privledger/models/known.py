@@ -12,6 +12,7 @@ from privledger.facts.bins import Bins
 from privledger.facts.schema import Schema
 from privledger.graph import canonical
 from privledger.ledger import Receipt
+from privledger.plugins.holdout import Estimate, PrivateScore
 from privledger.questions.cells import CategoryCells, IntervalCells
 from privledger.questions.grown import GrownCells, Test, TreeCells
 
@@ -61,6 +62,8 @@ KNOWN: dict[type, Known] = {
     # Without its time, which readers of earlier versions do not know; the file has it besides.
     Receipt: Known(lambda one: asdict(one, filter=lambda at, _: at.name != "time"),
                    lambda found: Receipt(**found)),
+    Estimate: _named(Estimate, "name", "value", "noise", "both"),
+    PrivateScore: _named(PrivateScore, "estimates", "records", "share", "epsilon"),
     Bins: Known(_bins, lambda found: Bins(**found)),
     Test: _named(Test, "feature", "table"),
     TreeCells: _named(TreeCells, "bins", "tests", "count"),

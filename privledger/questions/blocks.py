@@ -292,20 +292,24 @@ class CustomValue:
     Attributes:
         function: takes a dict of column arrays (features and target by name, the
             target also under "target" if no feature is called that) and
-            returns one number per row, shape (n_records,). It must treat every row alone.
+            returns one number per row, shape (n_records,), or `width` of them, shape
+            (n_records, width). It must treat every row alone.
+        clip: of a row's number, or of the norm of its vector.
         why: why that holds; goes into the ledger.
+        width: numbers per row.
     """
 
     function: Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
     clip: float
     why: str
-    width: int = field(default=1, init=False)
+    width: int = 1
     signed: bool = field(default=True, init=False)
     asserted: bool = field(default=True, init=False)
     reads_target: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
+        count("width", self.width, most=MOST_ENTRIES)
         if not isinstance(self.why, str) or not self.why.strip():
             raise InvalidValue("why", self.why, "a sentence that goes into the ledger")
 
@@ -330,8 +334,10 @@ class CustomValue:
             raised = ""
         if raised:  # afresh: the other one would stay in its context
             raise DataError(f"the custom query raised {raised}")
-        if result.shape != (rows.n,):
-            raise DataError("the custom query must return one real number per row")
+        if result.shape != ((rows.n,) if self.width == 1 else (rows.n, self.width)):
+            raise DataError(f"the custom query must return {self.width} real numbers per row"
+                            if self.width > 1 else
+                            "the custom query must return one real number per row")
         return np.nan_to_num(result, nan=0.0, posinf=self.clip, neginf=-self.clip)
 
 

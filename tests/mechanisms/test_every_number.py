@@ -111,6 +111,7 @@ NUMBERS = {
     "ColumnValue.clip": (lambda b, d, v: pl.questions.ColumnValue("size", 0.0, 1.0, clip=v),
                          POSITIVE),
     "CustomValue.clip": (lambda b, d, v: pl.questions.CustomValue(len, v, "why"), POSITIVE),
+    "CustomValue.width": (lambda b, d, v: pl.questions.CustomValue(len, 1.0, "why", v), COUNT),
     "Bins.grid": (lambda b, d, v: pl.questions.Bins(d.schema, grid=v), COUNT),
     "Bins.cuts": (lambda b, d, v: pl.questions.Bins(
         d.schema, 8, [[v]] + [[]] * (len(d.schema.features) - 1)), [*COUNT, 2000]),

@@ -1,0 +1,352 @@
+"""A private score: a coin holds records out, and how a fitted model does on them is released.
+
+Price and law: docs/proofs/score.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privledger.accounting import Relation, check_relation
+from privledger.errors import InvalidValue, PrivledgerError, RelationMismatch
+from privledger.facts.schema import Schema
+from privledger.graph import Node, Parallel, calibrate, epsilon
+from privledger.guard.dataset import Dataset
+from privledger.mechanisms import Gaussian, Laplace
+from privledger.questions.blocks import CustomValue
+from privledger.rounding import number, positive
+
+WHY = "a fitted model's predict treats every row alone"
+FINEST = 1000
+Floats = NDArray[np.float64]
+Second = Callable[[Floats], Floats]
+
+
+@frozen
+class Estimate:
+    """One figure of a private score, with two intervals, both of 95 %.
+
+    Attributes:
+        name: `accuracy`, `rmse` or `mae` (the latter two in the target's own unit).
+        value: from released sums. noise: low and high, of the noise alone: where the figure of
+            these very held-out records lies. both: of noise and sample: where that of all such
+            records lies; approximate for few records. None where nothing can be said.
+    """
+
+    name: str
+    value: float
+    noise: tuple[float, float] | None
+    both: tuple[float, float] | None
+
+
+@frozen
+class PrivateScore:
+    """What a private score says of a fitted model.
+
+    Attributes:
+        estimates: the figures. records: about how many were held out; a released number.
+        share: of the records, that were held out. epsilon: of the score alone.
+    """
+
+    estimates: tuple[Estimate, ...]
+    records: float
+    share: float
+    epsilon: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"holdout": self.share, "epsilon": self.epsilon, "records_about": self.records,
+                "scores": {one.name: {"value": one.value, "noise": one.noise,
+                                      "noise_and_sample": one.both} for one in self.estimates}}
+
+
+@frozen
+class Holdout:
+    """Which share of records is held out for a private score, and what that may cost.
+
+    Attributes:
+        share: of the records, or people, by a private coin each; a fraction of 1,000ths at most.
+        epsilon: of the score, at the fit's delta; None for as much as the fit's, which costs
+            nothing beside it under add_remove.
+    """
+
+    share: float = field(default=0.2)
+    epsilon: float | None = None
+
+    def __attrs_post_init__(self) -> None:
+        number("holdout", self.share)
+        if not 1 / FINEST <= self.share <= 1 - 1 / FINEST:
+            raise InvalidValue("holdout", self.share, "a share from 0.001 to 0.999")
+        if self.epsilon is not None:
+            positive("holdout epsilon", self.epsilon)
+
+    @staticmethod
+    def of(value: object) -> Holdout:
+        """A share, or a `Holdout` as it is."""
+        return value if type(value) is Holdout else Holdout(number("holdout", value))
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """Of the coin: training, held out."""
+        held = Fraction(self.share).limit_denominator(FINEST)
+        return held.denominator - held.numerator, held.numerator
+
+    def plan(self, learner: Any, schema: Schema, relation: str | None = None) -> Parallel:
+        """What `fit` reserves: the learner's own plan on one part, the score on the other."""
+        known = check_relation(relation or getattr(learner, "relation", "add_remove"))
+        if known == "replace_label":
+            raise RelationMismatch("a private score holds records out, and a learner of labels "
+                                   "works on all of them: score it on public rows")
+        plan, delta = learner.plan(schema), float(getattr(learner, "delta", 0.0))
+        return Parallel([plan, self._leaf(plan, delta, known)], certificate="iid_per_record")
+
+    def _leaf(self, plan: Node, delta: float, relation: Relation) -> Node:
+        """Noise for shares of right and wrong, of L1 norm 1: Laplace beside a pure fit, else
+        Gaussian, which is what such a fit is made of."""
+        pure = _price(plan, 0.0, relation)
+        asked = self.epsilon or (pure if math.isfinite(pure) else _price(plan, delta, relation))
+        if math.isfinite(pure):
+            moved = 1.0 if relation == "add_remove" else 2.0
+            return Laplace(moved / asked * (1 + 2.0**-50), moved)
+        return Gaussian(calibrate(Gaussian, asked, delta, relation))
+
+    def fit(self, learner: Any, data: Dataset, *, fit: Callable[[Dataset], Any] | None = None,
+            **named: Any) -> tuple[Any, PrivateScore]:
+        """Fit on one part, score on the other, under one grant.
+
+        Args:
+            learner: with `plan`, `fit`, `predict`. data: a guarded table.
+            fit: in place of the learner's own `fit`. named: as in `Ledger.request`.
+
+        Returns:
+            The fitted learner, and its score.
+        """
+        schema, delta = data.schema, float(getattr(learner, "delta", 0.0))
+        check_scored(learner, data)
+        node = self.plan(learner, schema, data.ledger.relation)
+        kind = TASKS[schema.task]
+        with data.ledger.request(node, data, learner=learner.info.name, delta=delta,
+                                 **named) as session:
+            parts = data.partition(self.weights)
+            found = (fit or learner.fit)(session.within(node, parts[0]))
+            fitted = learner if found is None else found
+            block = CustomValue(Goodness(fitted, schema), 1.0, WHY, kind.width)
+            sums = session.release(node.nodes[1], parts[1].query((block,), None, "private score"))
+        for name, value in (("ledger_", data.ledger), ("data_", data),
+                            ("receipt_", session.receipt)):
+            if hasattr(fitted, name):
+                setattr(fitted, name, value)
+        spent = _price(node.nodes[1], delta, check_relation(data.ledger.relation))
+        return fitted, PrivateScore(
+            tuple(kind.estimates(np.asarray(sums, dtype=np.float64), schema,
+                                 noise_of(node.nodes[1], data.ledger.relation))),
+            float(np.sum(sums)), self.weights[1] / sum(self.weights), spent)
+
+
+def check_scored(learner: Any, data: Dataset) -> None:
+    """Refuse what could be fitted and not scored, before anything is reserved.
+
+    Raises:
+        InvalidValue: records without labels, or a learner that predicts nothing.
+    """
+    if data.unlabelled:
+        raise InvalidValue("holdout", "given", "left out where records may lack a label")
+    if not hasattr(learner, "predict"):
+        raise InvalidValue("holdout", "given", "left out for a learner that predicts nothing")
+
+
+def _price(node: Node, delta: float, relation: Relation) -> float:
+    try:
+        return epsilon(node, delta, relation)
+    except PrivledgerError:
+        return math.inf
+
+
+@frozen(eq=False)
+class Goodness:
+    """Shares of every row, at least 0 and together 1: (right, wrong) for a class; for a number
+    (u^2, 2u(1-u), (1-u)^2), u the error over the width of the target's public range.
+
+    A class of a module: the rows may be in another process, which has to load it.
+    """
+
+    model: Any
+    schema: Schema
+
+    def __call__(self, columns: dict[str, Any]) -> Floats:
+        """Shape (n_records, width)."""
+        target = self.schema.target
+        found = np.asarray(self.model.predict(decoded(columns, self.schema)))
+        truth = columns[target.name]
+        if self.schema.task == "classification":
+            labels = np.array([str(label) for label in target.categories])
+            right = found.astype(str) == labels[truth.astype(int)]
+            return np.stack([right, ~right], axis=1).astype(np.float64)
+        off = np.clip(np.abs(found - truth) / (target.upper - target.lower), 0.0, 1.0)
+        return np.stack([off**2, 2 * off * (1 - off), (1 - off) ** 2], axis=1)
+
+
+def decoded(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Columns as `predict` takes them: categories by name, None where a cell is missing."""
+    found = {}
+    for column in schema.features:
+        values = columns[column.name]
+        if column.kind == "categorical":
+            names = np.array([*column.categories, None], dtype=object)
+            values = names[np.asarray(values, dtype=int)]  # a missing cell is position -1
+        found[column.name] = np.asarray(values)
+    return found
+
+
+# Intervals of a mean of shares: keep every m that the released sums do not contradict.
+
+
+MISSED = 0.05
+Z = 1.959964
+STEPS = 2001
+
+
+@frozen
+class NoiseLaw:
+    """Of one released sum: `laplace` with a scale, or `gaussian` with a standard deviation."""
+
+    kind: str
+    scale: float
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation."""
+        return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
+
+    def width(self, weights: Floats) -> Floats:
+        """What a weighted sum of such noises passes, either way, with probability .05.
+
+        Args:
+            weights: at least 0, shape (places, sums).
+        """
+        if self.kind == "gaussian":
+            spread: Floats = np.sqrt(np.square(weights).sum(axis=1))
+            return Z * self.scale * spread
+        # Partial fractions; equal scales are told apart upwards, by 1 in 10,000.
+        each = np.maximum(weights, 1e-7 * weights.max(axis=1, keepdims=True)) * self.scale
+        each *= 1 + 1e-4 * np.arange(each.shape[1])
+        squares = np.square(each)
+        factors = np.ones_like(each)
+        for one in range(each.shape[1]):
+            for other in set(range(each.shape[1])) - {one}:
+                factors[:, one] *= squares[:, one] / (squares[:, one] - squares[:, other])
+        low, high = np.zeros(len(each)), 40 * each.max(axis=1)
+        for _ in range(60):
+            middle = (low + high) / 2
+            over = (factors * np.exp(-middle[:, None] / each)).sum(axis=1) > MISSED
+            low, high = np.where(over, middle, low), np.where(over, high, middle)
+        return np.asarray(high)
+
+
+def noise_of(leaf: Node, relation: str) -> NoiseLaw:
+    """The law of what one sum of shares was released with."""
+    if isinstance(leaf, Laplace):
+        return NoiseLaw("laplace", leaf.scale)
+    assert isinstance(leaf, Gaussian)
+    return NoiseLaw("gaussian", leaf.noise_multiplier * (1.0 if relation == "add_remove" else 2.0))
+
+
+def interval(sums: Floats, values: Floats, second: Second | None, law: NoiseLaw
+             ) -> tuple[float, float] | None:
+    """The hull of every mean in [0, 1] that the noise, or noise and sample, explain at 95 %.
+
+    Args:
+        sums: released, one for each share. values: of a record that is wholly in that share.
+        second: for means m, weights of the shares whose sum is that of (value - m)^2, or more,
+            shape (means, shares); None for the noise alone.
+
+    Returns:
+        None if there may have been no record at all.
+    """
+    records = float(sums.sum())
+    if not records - Z * law.sd * math.sqrt(len(sums)) > 0:
+        return None
+    best = float(np.clip(values @ sums / records, 0.0, 1.0))
+
+    def beyond(means: Floats) -> Floats:
+        """Above 0 where a mean is contradicted."""
+        apart = values[None, :] - means[:, None]
+        allowed = np.square(law.width(np.abs(apart)))
+        if second is not None:
+            weights = second(means)
+            spread = weights @ sums + 1.645 * law.sd * np.sqrt(np.square(weights).sum(axis=1))
+            most = (records + 1.645 * law.sd * math.sqrt(len(sums))) * means * (1 - means)
+            allowed += Z**2 * (np.clip(spread, 0.0, most) + PLUS)
+        return np.asarray(np.square(apart @ sums) - allowed)
+
+    places = np.union1d(np.linspace(0.0, 1.0, STEPS), [best])
+    kept = np.flatnonzero(beyond(places) <= 0)
+    if not len(kept):
+        return best, best  # the estimate lies beyond the bounds: the nearest one
+    found = []
+    for inner, outer in ((kept[0], max(kept[0] - 1, 0)),
+                         (kept[-1], min(kept[-1] + 1, len(places) - 1))):
+        inside, outside = places[inner], places[outer]
+        for _ in range(40):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if beyond(np.array([middle]))[0] <= 0 else (
+                inside, middle)
+        found.append(float(outside))
+    return found[0], found[1]
+
+
+PLUS = 4.0
+"""Squared ranges added to the sampling variance: for skew that few records do not show."""
+
+
+@frozen
+class MeanShare:
+    """One mean of shares, and what it is called."""
+
+    name: str
+    values: tuple[float, ...]
+    second: Second
+    scaled: Callable[[float, Schema], float] = lambda share, _: share
+
+
+@frozen
+class Scoring:
+    """Which figures a task has, from how many shares."""
+
+    width: int
+    figures: tuple[MeanShare, ...]
+
+    def estimates(self, sums: Floats, schema: Schema, law: NoiseLaw) -> list[Estimate]:
+        """Figures of released sums."""
+        found = []
+        for one in self.figures:
+            values = np.array(one.values)
+            share = float(np.clip(values @ sums / max(float(sums.sum()), 1.0), 0.0, 1.0))
+            ends = [interval(sums, values, second, law) for second in (None, one.second)]
+            noise, both = (None if end is None else (
+                one.scaled(end[0], schema), one.scaled(end[1], schema)) for end in ends)
+            found.append(Estimate(one.name, one.scaled(share, schema), noise, both))
+        return found
+
+
+def _range(schema: Schema) -> float:
+    return float(schema.target.upper - schema.target.lower)
+
+
+TASKS = {
+    "classification": Scoring(2, (MeanShare(
+        "accuracy", (1.0, 0.0), lambda m: np.stack([(1 - m) ** 2, m**2], axis=1)),)),
+    "regression": Scoring(3, (
+        # u^4 <= u^2: an upper bound of the spread of squared errors.
+        MeanShare("rmse", (1.0, 0.0, 0.0), lambda m: np.stack([(1 - m) ** 2, m**2, m**2], axis=1),
+               lambda share, schema: math.sqrt(share) * _range(schema)),
+        MeanShare("mae", (1.0, 0.5, 0.0),
+               lambda m: np.stack([(1 - m) ** 2, (0.5 - m) ** 2 - 0.25, m**2], axis=1),
+               lambda share, schema: share * _range(schema))))}

@@ -1,0 +1,243 @@
+"""A private score: what it costs, what it says, what it refuses, and how often it is right."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from privledger_learners import (
+    JointTreeClassifier,
+    JointTreeRegressor,
+    LabelPrivateClassifier,
+    SGBDTClassifier,
+)
+
+import privledger as pl
+from privledger.cli import main
+from privledger.plugins import Holdout
+from privledger.plugins.holdout import TASKS, NoiseLaw, interval
+from privledger.testing import CHECKS
+
+COLUMN = pl.Column("x", "numeric", "feature", 0.0, 1.0)
+CLASSES = pl.Schema("c", (COLUMN, pl.Column("y", "categorical", "target",
+                                            categories=("no", "yes"))))
+NUMBERS = pl.Schema("n", (COLUMN, pl.Column("y", "numeric", "target", 0.0, 100.0)))
+rng = np.random.default_rng(5)
+X = {"x": rng.uniform(0, 1, 3000)}
+Y = np.where((X["x"] > 0.5) ^ (rng.uniform(size=3000) < 0.1), "yes", "no")
+
+
+def guarded(schema=CLASSES, y=Y, budget=5.0, **options):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(budget, 1e-6), **options)
+    people = {"people": np.arange(3000) // 3} if options.get("unit") == "person" else {}
+    return ledger, ledger.protect(X, y, schema, **people)
+
+
+@pytest.mark.parametrize(("learner", "delta"), [(JointTreeClassifier, 0.0),
+                                               (SGBDTClassifier, 1e-6)])
+@pytest.mark.parametrize("asked", [0.2, pl.plugins.Holdout(0.2, 0.5)])
+def test_under_add_remove_it_costs_no_more_than_the_fit(learner, delta, asked, tmp_path):
+    ledger, data = guarded(budget=1.0)
+    model = learner(epsilon=1.0, delta=delta, schema=CLASSES)
+    model.fit(data, holdout=asked)
+    found = model.private_score_
+    (one,) = found.estimates
+    assert one.name == "accuracy" and one.value == pytest.approx(0.9, abs=0.1)
+    assert one.both[0] <= one.noise[0] <= one.value <= one.noise[1] <= one.both[1]
+    assert found.share == 0.2 and found.records == pytest.approx(600, abs=190)  # 8 sigma
+    assert found.epsilon == pytest.approx(0.5 if isinstance(asked, Holdout) else 1.0)
+    assert ledger.spent <= 1.0 and ledger.verify() == []
+    assert model.receipt_ is not None and model.ledger_ is data.ledger
+    pl.save_model(model, tmp_path / "m")
+    assert pl.load_model(tmp_path / "m").private_score_ == found
+    ledger, data = guarded()
+    assert not hasattr(model.fit(data), "private_score_")  # that of another fit goes
+
+
+def test_under_replace_one_both_are_paid():
+    ledger, data = guarded(relation="replace_one", filter="basic")
+    model = JointTreeClassifier(epsilon=1.0, schema=CLASSES, relation="replace_one")
+    model.fit(data, holdout=Holdout(0.2, 0.5))
+    assert ledger.spent == pytest.approx(1.5) and ledger.verify() == []
+
+
+def test_numbers_have_two_errors_in_their_own_unit():
+    y = np.clip(100 * X["x"] + rng.normal(0, 5, 3000), 0, 100)
+    model = JointTreeRegressor(epsilon=4.0, schema=NUMBERS).fit(X, y, holdout=0.5)
+    root, mean = model.private_score_.estimates
+    assert (root.name, mean.name) == ("rmse", "mae")
+    assert 2 < mean.value < root.value + 2 < 25
+
+
+def test_people_are_held_out_whole():
+    ledger, data = guarded(unit="person", people_key=b"k" * 32)
+    model = JointTreeClassifier(epsilon=1.0, schema=CLASSES).fit(data, holdout=0.2)
+    assert model.private_score_.records == pytest.approx(200, abs=115)  # people: 8 sigma
+    assert ledger.spent <= 1.0 and ledger.verify() == []
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.2, 1e-9, True, "0.2", np.nan, np.inf, 0.9999])
+def test_impossible_shares(share):
+    ledger, data = guarded()
+    with pytest.raises(ValueError):
+        JointTreeClassifier(epsilon=1.0, schema=CLASSES).fit(data, holdout=share)
+    assert ledger.spent == 0
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, True, np.nan, np.inf, "1"])
+def test_impossible_epsilons(epsilon):
+    with pytest.raises(ValueError):
+        Holdout(0.2, epsilon)
+
+
+def test_what_cannot_be_scored_is_refused_before_anything_is_reserved():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(5.0))
+    data = ledger.protect(X, [None, *Y[1:]], CLASSES, unlabelled=True)
+    with pytest.raises(pl.InvalidValue, match="label"):
+        Holdout(0.2).fit(JointTreeClassifier(epsilon=1.0, schema=CLASSES), data)
+    whole = ledger.protect(X, Y, CLASSES)
+
+    class Selects:
+        """Predicts nothing."""
+
+    with pytest.raises(pl.InvalidValue, match="predicts nothing"):
+        Holdout(0.2).fit(Selects(), whole)
+    with pytest.raises(pl.errors.RelationMismatch):
+        Holdout(0.2).plan(LabelPrivateClassifier(epsilon=1.0, schema=CLASSES), CLASSES)
+    assert ledger.spent == 0
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.3, 0.7), (0.5, 0.5), (1.0, 0.5, 0.0),
+                                     (0.75, 0.25, 0.25), (0.2, 0.2, 0.2)])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_the_width_of_noise_is_that_of_its_law(weights, kind):
+    """10^6 draws pass the width with probability .05 give or take .0013: six deviations."""
+    words = np.random.default_rng(7)
+    drawn = (words.laplace if kind == "laplace" else words.normal)(0, 3.0, (10**6, len(weights)))
+    width = NoiseLaw(kind, 3.0).width(np.array([weights]))[0]
+    assert np.mean(np.abs(drawn @ np.array(weights)) > width) == pytest.approx(0.05, abs=0.0013)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "right", "scale"), [(300, 0.9, 1.0), (1000, 0.99, 0.25),
+                                                 (2000, 0.6, 10.0)])
+def test_intervals_hold_what_they_say(n, right, scale):
+    """At least 114 of 140, each right with probability .944: fewer come with less than 1e-6."""
+    words, figure = np.random.default_rng(11), TASKS["classification"].figures[0]
+    values, law = np.array(figure.values), NoiseLaw("laplace", scale)
+    kept = {"noise": 0, "both": 0}
+    for _ in range(140):
+        hits = words.binomial(n, right)
+        sums = np.array([hits, n - hits]) + words.laplace(0, scale, 2)
+        low, high = interval(sums, values, None, law)
+        kept["noise"] += low <= hits / n <= high
+        low, high = interval(sums, values, figure.second, law)
+        kept["both"] += low <= right <= high
+    assert min(kept.values()) >= 114
+
+
+def test_nothing_is_said_where_there_may_be_no_record():
+    figure = TASKS["classification"].figures[0]
+    assert interval(np.array([1.0, -1.5]), np.array(figure.values), None,
+                    NoiseLaw("laplace", 1.0)) is None
+
+
+def test_shares_that_are_none_are_cut_by_the_guard():
+    ledger, data = guarded()
+    block = pl.questions.CustomValue(
+        lambda table: np.full((len(table["x"]), 2), 1e9), 1.0, "huge", 2)
+    with ledger.request(pl.Laplace(0.5, 1.0), data) as session:
+        found = session.release(pl.Laplace(0.5, 1.0), data.query((block,)))
+    assert found.shape == (2,) and found.sum() == pytest.approx(3000, abs=30)
+    for wrong in (lambda table: table["x"], lambda table: np.zeros((len(table["x"]), 3))):
+        ledger, data = guarded()
+        with ledger.request(pl.Laplace(1.0, 1.0), data) as session, pytest.raises(
+                pl.errors.DataError, match="2 real numbers"):
+            session.release(pl.Laplace(1.0, 1.0), data.query(
+                (pl.questions.CustomValue(wrong, 1.0, "shape", 2),)))
+
+
+class Scored(JointTreeClassifier):
+    """A learner of the kit whose every fit is scored."""
+
+    def plan(self, schema=None):
+        return Holdout(0.2).plan(JointTreeClassifier(**self.get_params()), schema or self.schema)
+
+    def fit(self, X, y=None, **named):
+        inner = JointTreeClassifier(**self.get_params()).fit(X, y, holdout=0.2)
+        vars(self).update(vars(inner))
+        self.private_score_ = np.array([self.private_score_.records,
+                                        self.private_score_.estimates[0].value])
+        return self
+
+
+@pytest.mark.parametrize("name", [
+    "no-read-before-grant", "refusal-reads-nothing", "spend-within-plan", "rows-are-treated-alone",
+    "nothing-private-in-the-model",
+    pytest.param("lockstep-holds", marks=pytest.mark.slow)])
+def test_the_kit_finds_nothing(name):
+    CHECKS[name](Scored(epsilon=1.0))
+
+
+RUN = """
+[run]
+learner = "joint-tree-classifier"
+[data]
+schema = "s.json"
+table = "t.csv"
+[budget]
+epsilon = 1.0
+[evaluate]
+holdout = 0.2
+epsilon = 0.5
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps(CLASSES.to_dict()), encoding="utf-8")
+    lines = "".join(f"{x},{y}\n" for x, y in zip(X["x"], Y, strict=True))
+    (tmp_path / "t.csv").write_text("x,y\n" + lines, encoding="utf-8")
+    (tmp_path / "r.toml").write_text(RUN, encoding="utf-8")
+    return tmp_path / "r.toml"
+
+
+def test_a_run_scores_itself(run_file, tmp_path):
+    priced = CliRunner().invoke(main, ["plan", str(run_file), "--format", "json"])
+    assert json.loads(priced.stdout)["price"]["epsilon"] == pytest.approx(1.0)
+    done = CliRunner().invoke(main, ["run", str(run_file), "--model", str(tmp_path / "m")])
+    assert done.exit_code == 0, done.stderr
+    for words in ("private score", "accuracy", "95 % of noise and sample", "held out by a private",
+                  "epsilon 0.5 for the score alone", "asserted"):
+        assert words in " ".join(done.stdout.split())
+    assert pl.load_model(tmp_path / "m").private_score_.epsilon == pytest.approx(0.5)
+    (tmp_path / "r.ledger").unlink()
+    again = CliRunner().invoke(main, ["run", str(run_file), "--format", "json"])
+    found = json.loads(again.stdout)["private_score"]
+    assert found["holdout"] == 0.2 and set(found["scores"]) == {"accuracy"}
+
+
+@pytest.mark.parametrize("wrong", [
+    "epsilon = 0.5\npublic = true", "epsilon = 0.5\ntest = 't.csv'", "epsilon = 0.0",
+    "epsilon = nan", "epsilon = true", "epsilon = '1'", ""])
+def test_run_files_that_mix_the_two_scores_are_refused(run_file, wrong):
+    run_file.write_text(RUN.replace("[evaluate]\nholdout = 0.2\nepsilon = 0.5",
+                                    f"[evaluate]\nholdout = 0.2\n{wrong}"), encoding="utf-8")
+    assert CliRunner().invoke(main, ["plan", str(run_file)]).exit_code == 2
+
+
+def test_an_isolated_learner_sees_no_held_out_rows(run_file):
+    done = CliRunner().invoke(main, ["plan", str(run_file), "--isolate"])
+    assert done.exit_code == 2 and "would see the rows" in done.stderr
+
+
+def test_a_policy_without_assertions_refuses_before_anything_is_spent(run_file, tmp_path):
+    with pl.Ledger.create(tmp_path / "r.ledger", budget=pl.Budget(1.0),
+                          policy=pl.Policy(1.0, 1e-6)):
+        pass
+    done = CliRunner().invoke(main, ["run", str(run_file)])
+    assert done.exit_code == 1 and "asserted" in done.stderr
+    with pl.Ledger.open(tmp_path / "r.ledger") as ledger:
+        assert ledger.spent == 0
