@@ -25,8 +25,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "demo": ("demo:demo", "The whole story on real data in half a minute."),
         "init": ("make:init", "Write a schema from a public description."),
+        "doctor": ("doctor:doctor", "What is wrong with a table, for its owner alone."),
         "plan": ("plan:plan", "Price a run; no data is opened."),
         "run": ("run:run", "Price a run, reserve its budget, train and score."),
+        "fit": ("fit:fit_command", "Train on a table, without a run file."),
         "predict": ("predict:predict", "Predict a table with a model that was kept."),
     },
     "Look": {

@@ -14,18 +14,32 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from privledger.cli.output import GREEN, RED, Reply, command, grid, note, pairs, text
+from privledger.cli.output import (
+    GREEN,
+    RED,
+    Reply,
+    command,
+    grid,
+    note,
+    pairs,
+    text,
+    without_effect,
+)
 from privledger.errors import InvalidValue, LearnerError, SchemaError
-from privledger.facts.dictionary import MOST_TEXT, schema_of_dictionary, schema_toml
+from privledger.facts.dictionary import (
+    BLANK,
+    MOST_TEXT,
+    draft_toml,
+    schema_of_dictionary,
+    schema_toml,
+)
 from privledger.facts.schema import PUBLIC_WORDS, Column, Schema
 from privledger.plugins import learner_names, load_learner
 from privledger.rounding import MOST_COUNT, count
+from privledger.tables.sources import scan_files
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-
 
 
 # `privledger init`: a schema from a public description, never from the data.
@@ -35,15 +49,18 @@ if TYPE_CHECKING:
 @click.option("--from", "source", type=click.Path(exists=True, dir_okay=False),
               help="A data dictionary (.csv: one line for each column) or another schema "
                    "(.toml, .json). Without it, questions are asked.")
+@click.option("--like", "table", type=click.Path(exists=True), metavar="TABLE",
+              help="Take names and types of columns from the table (CSV: names only), and leave "
+                   "bounds and categories to be filled in. No row is read.")
 @click.option("--name", help="Of the table [default: that of the file].")
 @click.option("--target", help="Name of the target column; \"\" for a table that has none.")
 @click.option("--provenance", type=click.Choice(PUBLIC_WORDS), default="declared",
               show_default=True, help="Where bounds and categories come from.")
 @click.option("--expected-rows", type=int,
               help="About how many rows there will be: a promise made without looking.")
-def init(schema: str, source: str | None, name: str | None, target: str | None, provenance: str,
-         expected_rows: int | None) -> Reply:
-    """Write a schema from a public description. It never reads a table, and overwrites nothing."""
+def init(schema: str, source: str | None, table: str | None, name: str | None,
+         target: str | None, provenance: str, expected_rows: int | None) -> Reply:
+    """Write a schema from a public description. It never reads rows, and overwrites nothing."""
     place = Path(schema)
     if place.suffix != ".toml":
         raise InvalidValue("SCHEMA.toml", place.name, "a file that ends in .toml")
@@ -52,6 +69,9 @@ def init(schema: str, source: str | None, name: str | None, target: str | None, 
     if expected_rows is not None:
         count("expected_rows", expected_rows, most=MOST_COUNT)
     called = name or place.stem
+    if table is not None:
+        without_effect("with --like", "source", "expected_rows")
+        return drafted(place, table, called, target or None, provenance)
     told, target = target is not None, target or None
     if source is None:
         made = ask_for(called, target, provenance, expected_rows, told=told)
@@ -80,6 +100,28 @@ def init(schema: str, source: str | None, name: str | None, target: str | None, 
                                   "file in a run, or give it to pl.Schema.load")]))
 
     return Reply(found, render)
+
+
+def drafted(place: Path, table: str, name: str, target: str | None, provenance: str) -> Reply:
+    """Write a schema whose columns are those of a table, with what is public left to fill in."""
+    found: dict[str, str] = {}
+    for _, families in scan_files(table).origin.families():
+        found |= families
+    if target is not None and target not in found:
+        raise SchemaError(f"no column is called {target!r}")
+    text_of = draft_toml(found, name, target, provenance)
+    with place.open("x", encoding="utf-8") as file:
+        file.write(text_of)
+    blanks = text_of.count(BLANK)
+    told = {"schema": str(place), "columns": len(found), "to_fill_in": blanks}
+
+    def render(out: Console) -> None:
+        out.print(text(f"{place}: {len(found)} columns; no row was read", GREEN))
+        out.print(pairs([("next", f"fill in what is public at {blanks} places marked {BLANK}; "
+                                  "never from the rows. privledger doctor TABLE --schema "
+                                  f"{place} then tells the table's owner what does not fit")]))
+
+    return Reply(told, render)
 
 
 def _read(path: str) -> str:

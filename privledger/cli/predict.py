@@ -32,9 +32,11 @@ from privledger.tables.sources import read_features
               help="Write the predictions here, as CSV [default: stdout].")
 @click.option("--schema", "schema_file", type=click.Path(exists=True, dir_okay=False),
               help="Refuse unless the model was fitted under this schema.")
+@click.option("--proba", is_flag=True,
+              help="The share of each class instead of a label: one column for each class.")
 @isolate_option
 @limit_option
-def predict(model: str, table: str, output: str | None, schema_file: str | None,
+def predict(model: str, table: str, output: str | None, schema_file: str | None, proba: bool,
             isolate: bool | None, limits: dict[str, Any]) -> Reply:
     """Predict every row of TABLE with MODEL, as kept by run --model.
 
@@ -50,26 +52,33 @@ def predict(model: str, table: str, output: str | None, schema_file: str | None,
     if schema_file is not None and Schema.load(schema_file) != schema:
         raise ModelError("the model was fitted under another schema")
     X = read_features(table, schema)
-    values = predictions(found, X, isolate, allowed, (Path(model), Path(table), *members(table)))
+    heads, values = predictions(found, X, isolate, allowed,
+                                (Path(model), Path(table), *members(table)), proba=proba)
     if not found.header["private"]:
         note("NOT PRIVATE: the model was made with seeded noise, in simulation")
     name = schema.target.name
+    heads = heads or (name,)
     if output:
-        Path(output).write_text(predictions_csv(name, values), encoding="utf-8")
+        Path(output).write_text(predictions_csv(heads, values), encoding="utf-8")
         note(f"{len(values)} predictions written to {output}")
     return Reply({"learner": found.header["learner"], "private": found.header["private"],
                   "target": name, "rows": len(values), "output": output,
-                  "predictions": None if output else values},
-                 lambda out: None if output else click.echo(predictions_csv(name, values),
-                                                            nl=False))
+                  "predictions": None if output else values} | (
+                      {"classes": heads} if proba else {}),
+                 lambda out: None if output else click.echo(predictions_csv(heads, values), nl=False))
 
 
 def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,
-                private: tuple[Path, ...]) -> list[Any]:
-    """Numbers or labels, one per row; by the learner's own class, here or in its own process."""
+                private: tuple[Path, ...], *, proba: bool = False
+                ) -> tuple[tuple[Any, ...], list[Any]]:
+    """Numbers or labels, one per row, by the learner's own class, here or in its own process; with
+    `proba` the classes, and a share of each per row."""
     name = model.header["learner"]
     point = find_learner(name)
     if wanted(isolate, name):
+        if proba:
+            raise InvalidPlan("--proba", "given", "left out where the learner is isolated: its "
+                              "process answers labels")
         with saying_how(isolate):
             learner: Any = RemoteLearner.revive(point, model, private=private, limits=limits)
     else:
@@ -77,31 +86,36 @@ def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,
             raise InvalidPlan("--limit", "given", HERE + "; model_mb counts everywhere")
         learner = revived(model, load_learner(name))
     try:
-        return _plain(learner, X)
+        return _plain(learner, X, proba)
     finally:
         if isinstance(learner, RemoteLearner):
             learner.close()
 
 
-def _plain(learner: Any, X: Any) -> list[Any]:
+def _plain(learner: Any, X: Any, proba: bool) -> tuple[tuple[Any, ...], list[Any]]:
     if not hasattr(learner, "predict"):
         raise LearnerError(f"{learner.info.name} selects features and predicts nothing; "
                            "privledger.load_model(MODEL).transform(table) applies it")
+    if proba and not hasattr(learner, "predict_proba"):
+        raise LearnerError(f"{learner.info.name} has no shares of classes: leave --proba out")
     try:
-        found = np.asarray(learner.predict(X)).tolist()
+        found = np.asarray((learner.predict_proba if proba else learner.predict)(X)).tolist()
+        heads = tuple(np.asarray(learner.classes_).tolist()) if proba else ()
     except PrivledgerError:
         raise
     except Exception as error:  # its text may quote a value
         raise ModelError(f"the model cannot predict: {type(error).__name__}") from None
-    if any(not isinstance(value, str | int | float) for value in found):
+    if any(not isinstance(value, str | int | float) for row in found
+           for value in (row if proba and len(row) == len(heads) else [row])):
         raise ModelError("the model predicted something that is neither number nor label")
-    return list(found)
+    return heads, list(found)
 
 
-def predictions_csv(name: str, values: list[Any]) -> str:
-    """One column under the target's name."""
+def predictions_csv(heads: tuple[Any, ...], values: list[Any]) -> str:
+    """One column under the target's name, or one for each class."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow([name])
-    lines.writerows([[repr(value) if isinstance(value, float) else value] for value in values])
+    lines.writerow(heads)
+    lines.writerows([[repr(value) if isinstance(value, float) else value
+                      for value in (row if isinstance(row, list) else [row])] for row in values])
     return text.getvalue()

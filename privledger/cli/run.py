@@ -68,7 +68,6 @@ from privledger.ledger import Origins, audit
 from privledger.models import ModelFacts, kept, write_model
 from privledger.numerals import many
 from privledger.people.ids import persons
-from privledger.plugins import PrivateScore
 from privledger.plugins.holdout import WHY
 from privledger.reports import release_count
 from privledger.reports.receipt import receipt_of
@@ -244,14 +243,21 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
                                    "a run continues it")
         if not (prepared.exists or new_ledger):
             refuse_if_remembered(prepared, receipt)
-        with open_ledger(prepared) as book:
-            book.wait = prepared.run.wait if seconds is None else seconds
-            refuse_early(prepared, book)
-            result = train(prepared, book, files, choice, progress=not asks_json())
-            saved = save(result, prepared, model) if model else True
-            if receipt:
-                told = {"ledger": Path(shown(book.path)).name, **dated(book)}
-                saved = written_run(told, receipt) and saved
+        return carried_out(prepared, files, model, receipt, seconds, choice)
+
+
+def carried_out(prepared: Prepared, files: tuple[Path, Path | None], model: str | None,
+                receipt: str | None = None, seconds: float | None = None,
+                choice: EngineChoice | None = None) -> Reply:
+    """Reserve, train, score, settle, and keep what was asked to be kept."""
+    with open_ledger(prepared) as book:
+        book.wait = prepared.run.wait if seconds is None else seconds
+        refuse_early(prepared, book)
+        result = train(prepared, book, files, choice, progress=not asks_json())
+        saved = save(result, prepared, model) if model else True
+        if receipt:
+            told = {"ledger": Path(shown(book.path)).name, **dated(book)}
+            saved = written_run(told, receipt) and saved
     del result["model"]
     return Reply(result, lambda out: render_run(out, result), 0 if saved else INTERNAL)
 
@@ -333,9 +339,10 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
                       chunks=engine is not None):
             spool = None if choice is None else choice.spool
             data, public = protect(prepared, book, files, engine, spool)
-            fitted, scored = fit(prepared, data)
+            fitted = fit(prepared, data)
         answered_by = None if engine is None else engine.description
     scores = None if public is None else score(fitted, *public, schema)
+    scored = None if run.score is None else fitted.private_score_
     return {
         "learner": run.learner, "isolation": isolation(prepared.model),
         "private": book.mode == "private", "ledger": book.path,
@@ -373,16 +380,16 @@ def protect(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
     return data, public
 
 
-def fit(prepared: Prepared, data: Dataset) -> tuple[Any, PrivateScore | None]:
-    """Train, and score privately where the run says so. What a learner says when it fails may
-    quote a value, so it is not passed on."""
+def fit(prepared: Prepared, data: Dataset) -> Any:
+    """Train, and score privately where the run says so: `private_score_`, for its model file, too.
+    What a learner says when it fails may quote a value, so it is not passed on."""
     score = prepared.run.score
     try:
         if score is None:
-            return prepared.model.fit(data), None
+            return prepared.model.fit(data)
         fitted, found = score.fit(prepared.model, data)
-        fitted.private_score_ = found  # its model file has it
-        return fitted, found
+        fitted.private_score_ = found
+        return fitted
     except InvalidValue as error:
         if is_ours(error) and isinstance(error.rule, str):
             raise PrivledgerError(f"the fit failed: {error.name} must be {error.rule}") from None

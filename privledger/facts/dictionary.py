@@ -187,3 +187,35 @@ def _toml(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml(one) for one in value) + "]"
     return json.dumps(value, allow_nan=False, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# A schema to be filled in: what a table's header and types say, and nothing that rows say.
+
+BLANK = "FILL IN"
+_DRAFTS = {
+    "number": ('kind = "numeric"', f"# {BLANK}: lower = 0, upper = 0, if public; integer = true"),
+    "text": ('kind = "categorical"', f"# {BLANK}: categories = [], if public"),
+    "date": ('kind = "timestamp"\nrole = "ignore"', "# dates are not learned from"),
+    "time": ('kind = "timestamp"\nrole = "ignore"', "# times are not learned from"),
+    "other": ('kind = "string"\nrole = "ignore"', "# lists and records are not learned from"),
+}
+_ANY = ("", f'# {BLANK}: kind = "numeric", with lower and upper; or kind = "categorical", with '
+        'categories;\n# or kind = "string", role = "ignore". Only what is public')
+
+
+def draft_toml(families: Mapping[str, str], name: str, target: str | None,
+               provenance: str) -> str:
+    """A schema file that is not complete: `Schema.load` refuses it until it is filled in.
+
+    Args:
+        families: name of each column -> what its type is to a schema; anything else is a column
+            of texts that could be all.
+    """
+    head = [f"name = {_toml(name)}"] + ([] if target is None else [f"target = {_toml(target)}"])
+    tables = []
+    for column, family in families.items():
+        kind, blank = _DRAFTS.get(family, _ANY)
+        tables.append("\n".join(line for line in (
+            "[[columns]]", f"name = {_toml(column)}", kind, f"provenance = {_toml(provenance)}",
+            blank) if line))
+    return "\n".join(head) + "\n\n" + "\n\n".join(tables) + "\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import field, frozen
@@ -18,10 +18,11 @@ from privledger.accounting import Relation, check_relation
 from privledger.errors import InvalidValue, PrivledgerError, RelationMismatch
 from privledger.facts.schema import Schema
 from privledger.graph import Node, Parallel, calibrate, epsilon
-from privledger.guard.dataset import Dataset
 from privledger.mechanisms import Gaussian, Laplace
-from privledger.questions.blocks import CustomValue
 from privledger.rounding import number, positive
+
+if TYPE_CHECKING:
+    from privledger.guard.dataset import Dataset
 
 WHY = "a fitted model's predict treats every row alone"
 FINEST = 1000
@@ -129,6 +130,8 @@ class Holdout:
             The fitted learner, and its score.
         """
         schema, delta = data.schema, float(getattr(learner, "delta", 0.0))
+        from privledger.questions.blocks import CustomValue  # a list of learners needs none
+
         check_scored(learner, data)
         node = self.plan(learner, schema, data.ledger.relation)
         kind = TASKS[schema.task]
