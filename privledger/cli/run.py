@@ -370,7 +370,7 @@ def protect(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
         if run.evaluate is not None and run.evaluate.holdout is not None:
             (X, y), public = split_off(X, y, schema, run.evaluate.holdout)
     else:
-        X = scan_files(table, [column.name for column in schema.columns])
+        X = scan_files(table, [column.name for column in schema.columns], schema)
     # A run file that says replace_label says that its features are public.
     data = book.protect(X, y, schema, name=run.data,
                         public_features=book.relation == "replace_label",

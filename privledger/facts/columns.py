@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, RelationMismatch, SchemaError
 from privledger.facts.schema import Column, Schema
+from privledger.facts.text_form import TextForm
 from privledger.facts.values import is_plain, refuse
 
 MISSING = -1
@@ -126,6 +127,15 @@ class TableFacts:
             raise InvalidValue("IndexCells places", places, "as many as there are rows")
 
 
+def own_form(form: TextForm | None) -> TextForm | None:
+    """A form that nobody else holds."""
+    if form is None:
+        return None
+    if type(form) is not TextForm or not is_plain(form):
+        refuse(form)
+    return TextForm(*(getattr(form, one.name) for one in attrs.fields(TextForm)))
+
+
 def own_schema(schema: Schema) -> Schema:
     """A schema that nobody else holds."""
     if type(schema) is not Schema or any(type(column) is not Column for column in schema.columns):
@@ -137,4 +147,4 @@ def own_schema(schema: Schema) -> Schema:
     return Schema(schema.name, columns, schema.public_rows, schema.array_layout,
                   schema.expected_rows, schema.expected_rows_provenance, schema.unit,
                   schema.person, schema.public_people, schema.most_records,
-                  schema.most_records_provenance)
+                  schema.most_records_provenance, own_form(schema.form))

@@ -171,12 +171,12 @@ def schema_toml(schema: Schema) -> str:
     """A schema as a TOML file; reading it gives the same schema."""
     value = schema.to_dict()
     head = [f"{key} = {_toml(one)}" for key, one in value.items()
-            if key not in ("columns", "unit") and one is not None]
+            if key not in ("columns", "unit", "reading") and one is not None]
     unit = value.get("unit")
     if isinstance(unit, str):
         head.append(f"unit = {_toml(unit)}")
-    tables = [] if not isinstance(unit, dict) else [
-        "[unit]\n" + "\n".join(f"{key} = {_toml(one)}" for key, one in unit.items())]
+    tables = [f"[{name}]\n" + "\n".join(f"{key} = {_toml(one)}" for key, one in held.items())
+              for name in ("unit", "reading") if isinstance(held := value.get(name), dict)]
     tables += ["[[columns]]\n" + "\n".join(f"{key} = {_toml(one)}" for key, one in column.items())
                for column in value["columns"]]
     return "\n".join(head) + "\n\n" + "\n\n".join(tables) + "\n"

@@ -23,6 +23,7 @@ from privledger.errors import (
     RelationMismatch,
     SchemaError,
 )
+from privledger.facts.text_form import TextForm, day, in_days
 from privledger.graph import canonical
 from privledger.numerals import code_of, float_code, meant, nearest
 from privledger.reading import load_json, load_toml
@@ -34,12 +35,12 @@ ROLES = ("feature", "target", "identifier", "timestamp", "group", "alternate_tar
 _TABLE_KEYS = ("name", "columns", "target", "provenance", "bounds_from", "public_rows",
                "expected_rows", "expected_rows_provenance", "public_people", "most_records",
                "most_records_provenance", "missing_value_marker", "array_layout", "unit",
-               "features", "feature_kind", "target_categories")
+               "features", "feature_kind", "target_categories", "reading")
 _CELLS = (str, bool, int, float, Decimal, np.bool_, np.integer, np.floating)
 PUBLIC_WORDS = ("public", "declared", "physical", "ledger", "released")
 _COLUMN_KEYS = {"name", "kind", "role", "lower", "upper", "categories", "ordered", "integer",
                 "unit", "note", "missing", "outside", "provenance", "bounds_from",
-                "missing_value_marker"}
+                "missing_value_marker", "days_since"}
 
 
 def _column_tuple(value: Any) -> tuple[Any, ...]:
@@ -77,6 +78,8 @@ class Column:
         provenance: where bounds and categories come from; never the private data.
         integer: whether values are whole; a table with others is refused.
         missing_value_marker: a text or a number that stands for a missing cell, such as "?".
+        days_since: of a numeric column of dates: the date, such as "2000-01-01", that is 0. Its
+            values and bounds are whole days since then.
     """
 
     name: str
@@ -92,6 +95,7 @@ class Column:
     unit: str = ""
     ordered: bool = False
     missing_value_marker: str | float | None = None
+    days_since: str | None = None
 
     @property
     def labels(self) -> NDArray[np.generic]:
@@ -121,6 +125,9 @@ class Column:
             self._check_unused("a text", categories=self.categories, ordered=self.ordered,
                                lower=self.lower, upper=self.upper, integer=self.integer)
             self._check_marker()
+        if self.days_since is not None and (self.kind != "numeric" or day(self.days_since) is None):
+            raise SchemaError(f"column {self.name!r}: days_since is a date such as 2000-01-01, of "
+                              "a numeric column")
         if self.role not in ("feature", "target"):
             return
         if self.kind == "numeric":
@@ -231,6 +238,7 @@ class Schema:
         most_records: no table that is meant has more rows, or people in a ledger that protects
             them; a longer one is refused when it is protected. For samples that are cut off.
         most_records_provenance: where that bound comes from, as `expected_rows_provenance`.
+        form: how CSV files of the table are written; None for the usual way.
     """
 
     name: str
@@ -244,8 +252,13 @@ class Schema:
     public_people: int | None = None
     most_records: int | None = None
     most_records_provenance: str | None = None
+    form: TextForm | None = None
 
     def __attrs_post_init__(self) -> None:
+        if self.form is not None:
+            if type(self.form) is not TextForm:
+                raise SchemaError("form: a TextForm")
+            self.form.check(str(one) for column in self.columns for one in column.categories)
         if not isinstance(self.array_layout, bool):
             raise SchemaError("array_layout must be true or false")
         names = [column.name for column in self.columns]
@@ -393,6 +406,8 @@ class Schema:
                       "most_records_provenance": self.most_records_provenance}
         if self.unit is not None:
             value["unit"] = self.unit if self.person is None else {"person": self.person}
+        if self.form is not None:
+            value["reading"] = self.form.as_dict()
         return value
 
     @staticmethod
@@ -412,7 +427,7 @@ class Schema:
                 "public_people": value.get("public_people"),
                 "most_records": value.get("most_records"),
                 "most_records_provenance": value.get("most_records_provenance")}
-        rows |= _unit(value.get("unit"))
+        rows |= {**_unit(value.get("unit")), "form": TextForm.of(value.get("reading"))}
         try:
             if "columns" in value:
                 marker = value.get("missing_value_marker")
@@ -453,6 +468,8 @@ def _column_dict(column: Column) -> dict[str, Any]:
             result["ordered"] = True
     if column.missing_value_marker is not None:
         result["missing_value_marker"] = column.missing_value_marker
+    if column.days_since is not None:
+        result["days_since"] = column.days_since
     return result
 
 
@@ -476,13 +493,16 @@ def _column(value: Any, marker: str | float | None, target: object) -> Column:
     if value["kind"] == "numeric" and role in ("feature", "target") and (
             "lower" not in value or "upper" not in value):
         raise SchemaError(f"column {name!r}: bounds missing; lower and upper must be public facts")
+    since = value.get("days_since")
+    since = str(since) if day(since) else since
     return Column(
-        name, value["kind"], role, value.get("lower", 0.0), value.get("upper", 0.0),
+        name, value["kind"], role, in_days(value.get("lower", 0.0), since),
+        in_days(value.get("upper", 0.0), since),
         tuple(listed or ()), value.get("integer", False), allowed,
         value.get("outside", "clip"),
         value.get("provenance", "public"), str(value.get("unit") or ""),
         value.get("ordered", False), value.get("missing_value_marker", marker if read else None),
-    )
+        since)
 
 
 def _unit(value: object) -> dict[str, str]:

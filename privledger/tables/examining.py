@@ -104,7 +104,7 @@ def examined(path: str | Path, schema: Schema) -> Examination:
     columns = {one.name: evolve(one, missing=False) if one.role == "target" else one
                for one in wanted}
     person = () if schema.person is None else (schema.person,)
-    origin = scan_files(path, (*columns, *person)).origin
+    origin = scan_files(path, (*columns, *person), schema).origin
     faults, seen = [], dict[str, str]()
     for _, found in origin.families():
         seen |= found
@@ -151,7 +151,8 @@ def _look(held: Any, column: Column, first: int, cells: dict[tuple[str, str], _F
           cut: Counter[str]) -> None:
     """Note the cells of one piece that have a fault, and what clipping would cut of others."""
     array: Any = held.array if isinstance(held, Text) else arrow_of(held)
-    wrap: Callable[[Any], Any] = Text if isinstance(held, Text) else lambda one: one
+    wrap: Callable[[Any], Any] = (lambda one: Text(one, held.decimal)) if isinstance(
+        held, Text) else lambda one: one
     bad = np.zeros(len(array), dtype=np.bool_)
     waiting, left = [(0, len(array))], MOST
     while waiting:

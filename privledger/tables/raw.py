@@ -27,9 +27,14 @@ _INSTANTS = (datetime.datetime, datetime.time, datetime.timedelta, np.datetime64
 
 @frozen(eq=False, repr=False)
 class Text:
-    """Cells as a text file has them, an Arrow array of texts. An empty one is missing."""
+    """Cells as a text file has them, an Arrow array of texts. An empty one is missing.
+
+    Attributes:
+        decimal: the mark in numbers.
+    """
 
     array: pa.Array
+    decimal: str = "."
 
 
 def family(kind: pa.DataType) -> str:
@@ -62,6 +67,8 @@ def check_family(found: str, column: Column) -> None:
     Raises:
         DataError: numbers that are texts, dates or lists; categories that are instants or lists.
     """
+    if column.days_since is not None and found in ("date", "time"):
+        return
     if found == "time" or (found == "date" and column.kind == "numeric"):
         raise no_dates(column)
     if column.kind == "numeric" and found != "number":
@@ -115,6 +122,9 @@ def raw_numbers(values: Any, column: Column) -> NDArray[np.float64]:
     """
     marker = column.missing_value_marker
     array = values.array if isinstance(values, Text) else arrow_of(values)
+    dated = None if column.days_since is None else days(values, array, column)
+    if dated is not None:
+        return without_marker(dated, column)
     if array is None:
         return without_marker(to_float(plain_cells(values), column), column)
     if isinstance(values, Text):
@@ -123,8 +133,63 @@ def raw_numbers(values: Any, column: Column) -> NDArray[np.float64]:
             import pyarrow.compute as pc
 
             array = pc.if_else(pc.equal(array, marker), pa.scalar("", array.type), array)
+        if values.decimal != ".":
+            array = _with_points(array, values.decimal)
         return without_marker(_text_numbers(array, column), column)
     return without_marker(_arrow_numbers(array, column), column)
+
+
+def _with_points(array: pa.Array, decimal: str) -> pa.Array:
+    """Numbers with a point for their decimal mark; one that had a point is none."""
+    import pyarrow.compute as pc
+
+    return pc.replace_substring(pc.replace_substring(array, ".", "?"), decimal, ".")
+
+
+def days(values: Any, array: pa.Array | None, column: Column) -> NDArray[np.float64] | None:
+    """Whole days since the column's own date, of cells that are dates; None for other cells, which
+    may be such days already.
+
+    Raises:
+        DataError: instants with a zone, or texts that are no dates.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if array is None:
+        held = plain(values)
+        if held.dtype.kind != "M" and not (held.dtype == object and any(
+                isinstance(one, datetime.date | np.datetime64) for one in held)):
+            return None
+        try:
+            array = pa.array(held if held.dtype.kind == "M" else held.tolist(), from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise _no_days(column) from None
+    marker = column.missing_value_marker
+    if isinstance(values, Text):
+        for text in ("", marker) if isinstance(marker, str) else ("",):
+            array = pc.if_else(pc.equal(array, text), pa.scalar(None, array.type), array)
+        if len(array) == array.null_count:
+            return np.full(len(array), np.nan)
+        if not pc.all(pc.match_substring_regex(array, r"^\d{4}-\d\d-\d\d$")).as_py():
+            raise _no_days(column)
+    elif family(array.type) == "number":
+        return None
+    try:
+        if getattr(array.type, "tz", None) is not None:
+            raise _no_days(column)
+        if pa.types.is_timestamp(array.type):
+            array = pc.floor_temporal(array, unit="day")
+        found = pc.cast(pc.cast(array, pa.date32()), pa.int32())
+    except (pa.ArrowException, TypeError, ValueError):
+        raise _no_days(column) from None
+    first = (datetime.date.fromisoformat(str(column.days_since)) - datetime.date(1970, 1, 1)).days
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.float64) - first
+
+
+def _no_days(column: Column) -> DataError:
+    return DataError(f"column {column.name!r} must hold dates, written as 2020-05-17 in a text "
+                     "file, without a time zone")
 
 
 def without_marker(array: NDArray[np.float64], column: Column) -> NDArray[np.float64]:

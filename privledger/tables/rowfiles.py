@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import zlib
@@ -10,10 +11,11 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
+from privledger.facts.text_form import USUAL, TextForm
 from privledger.tables.frames import frame_names, once
 from privledger.tables.listing import TEXT, File, Listing, Paths, Piece, listed_files
 from privledger.tables.raw import Text, family
@@ -126,11 +128,12 @@ class CsvFiles:
     """CSV files, and the header of each, as it stands there.
 
     Attributes:
-        headers: as many as there are files.
+        headers: as many as there are files. form: how they are written.
     """
 
     listing: Listing
     headers: tuple[tuple[str, ...], ...]
+    form: TextForm = USUAL
 
     @property
     def kind(self) -> str:
@@ -147,19 +150,59 @@ class CsvFiles:
         self.listing.check()
         for file, header in zip(self.listing.files, self.headers, strict=True):
             file.check()
-            yield from _read_csv(file, header, names, rows)
+            yield from _read_csv(file, header, names, rows, self.form)
             file.check()
         self.listing.check()
 
 
-def csv_files(paths: Paths, known: Container[str] = ()) -> CsvFiles:
+def csv_files(paths: Paths, known: Container[str] = (), form: TextForm = USUAL) -> CsvFiles:
     """The files, after a look at their headers; `known` names may stand in messages."""
     listing = listed_files(paths, CSV)
-    return CsvFiles(listing, tuple(_header(file, known) for file in listing.files))
+    return CsvFiles(listing, tuple(_header(file, known, form) for file in listing.files), form)
+
+
+class Recoded:
+    """A file's bytes in UTF-8, with commas between cells and double quotes around them.
+
+    The usual marks and the form's own change places, in cells too: `_as_written` puts them back.
+    """
+
+    def __init__(self, stream: IO[bytes], form: TextForm) -> None:
+        self._stream, self._swaps = stream, form.swaps
+        self._decoder = (None if form.encoding == "utf-8" else
+                         codecs.getincrementaldecoder(form.encoding)())
+
+    def read(self, size: int) -> bytes:
+        """Bytes from so many of the file; none at its end."""
+        while True:
+            given = self._stream.read(size)
+            held = given if self._decoder is None else self._decoder.decode(
+                given, final=not given).encode("utf-8")
+            if held or not given:
+                return held if self._swaps is None else held.translate(self._swaps)
+
+
+def _as_written(texts: pa.Array, form: TextForm) -> pa.Array:
+    """Cells with their marks in place again, and nothing where a text stands for that."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if form.swaps is not None and len(texts):
+        held = pa.concat_arrays([texts])
+        valid, places, letters = held.buffers()
+        if letters is not None:
+            held = pa.Array.from_buffers(held.type, len(held), [
+                valid, places, pa.py_buffer(letters.to_pybytes().translate(form.swaps))],
+                held.null_count, held.offset)
+        texts = held
+    if form.missing:
+        absent = pc.is_in(texts, value_set=pa.array(form.missing, texts.type))
+        texts = pc.if_else(absent, pa.scalar("", texts.type), texts)
+    return texts
 
 
 @contextmanager
-def _readable(file: File) -> Iterator[IO[bytes]]:
+def _readable(file: File, form: TextForm) -> Iterator[IO[bytes]]:
     """The file's bytes, for as long as they are read. No library that reads ahead takes part: a
     refusal leaves no thread behind."""
     import pyarrow as pa
@@ -167,9 +210,9 @@ def _readable(file: File) -> Iterator[IO[bytes]]:
     zipped = file.path.endswith(".gz")
     try:
         with cast(IO[bytes], gzip.open(file.path) if zipped else open(file.path, "rb")) as stream:
-            yield stream
+            yield stream if form == USUAL else cast(IO[bytes], Recoded(stream, form))
     except (pa.ArrowException, ValueError) as error:
-        raise _explained(error, file, "not a CSV file in UTF-8") from None
+        raise _explained(error, file, f"not a CSV file in {form.encoding.upper()}") from None
     except (OSError, EOFError, zlib.error) as error:
         raise _explained(error, file, "not a gzip file that can be read: cut off, or damaged"
                          if zipped else "the file cannot be read") from None
@@ -177,20 +220,22 @@ def _readable(file: File) -> Iterator[IO[bytes]]:
         raise _explained(error, file, "too large a record") from None
 
 
-def _header(file: File, known: Container[str]) -> tuple[str, ...]:
+def _header(file: File, known: Container[str], form: TextForm) -> tuple[str, ...]:
     """The names in the first row, as they stand there. The rest of the file stays unread, but
     for what a buffer holds."""
-    with _readable(file) as stream:
-        names, _, _ = _first_row(stream, file)
+    with _readable(file, form) as stream:
+        names, _, _ = _first_row(stream, file, form)
     header = [name.strip() for name in names]
     for mark, named in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and mark in header[0]:
-            raise DataError(f"{file.name}: columns must be separated by commas, not {named}")
+            raise DataError(f"{file.name}: columns must be separated by commas, not {named}, or "
+                            "the schema says their separator under [reading]")
     once(header, file.name, known)
     return names
 
 
-def _first_row(stream: IO[bytes], file: File) -> tuple[tuple[str, ...], bytes, bytes]:
+def _first_row(stream: IO[bytes], file: File, form: TextForm
+               ) -> tuple[tuple[str, ...], bytes, bytes]:
     """The names, the byte that ends a row in this file, and what was read behind the first.
 
     Rows end as the first one does: by a line feed, with or without a carriage return before it,
@@ -224,7 +269,8 @@ def _first_row(stream: IO[bytes], file: File) -> tuple[tuple[str, ...], bytes, b
     if line.count(b",") >= _COLUMNS:
         raise DataError(f"{file.name}: more than {_COLUMNS} columns")
     cells = _cells(line.rstrip(b"\r\n") + end, end, None, file)
-    return tuple(_texts(cells).to_pylist()), end, held[len(line):]
+    return tuple(_as_written(_texts(cells), evolve(form, missing=())).to_pylist()), end, (
+        held[len(line):])
 
 
 def _first_line(held: bytes) -> tuple[bytes, bytes]:
@@ -416,16 +462,16 @@ def _last_end(more: bytes, end: bytes, odd: bool) -> int:
     return int(outside[-1]) + 1 if len(outside) else 0
 
 
-def _read_csv(file: File, header: tuple[str, ...], names: tuple[str, ...],
-              rows: int) -> Iterator[Piece]:
+def _read_csv(file: File, header: tuple[str, ...], names: tuple[str, ...], rows: int,
+              form: TextForm) -> Iterator[Piece]:
     places = {name.strip(): place for place, name in enumerate(header)}
-    with _readable(file) as stream:
-        found, end, held = _first_row(stream, file)
+    with _readable(file, form) as stream:
+        found, end, held = _first_row(stream, file, form)
         if found != header:
             raise DataError(f"{file.name}: the file has changed since the table was scanned")
         for block in _blocks(stream, held, end, file):
             cells = _cells(block, end, len(header), file)
-            columns = {name: _texts(cells, places[name]) for name in names}
+            columns = {name: _as_written(_texts(cells, places[name]), form) for name in names}
             for start in range(0, len(cells.starts), rows):
-                yield Piece(file.name, {name: Text(column.slice(start, rows))
+                yield Piece(file.name, {name: Text(column.slice(start, rows), form.decimal)
                                         for name, column in columns.items()})

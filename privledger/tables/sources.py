@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from privledger.errors import DataError
 from privledger.facts.columns import Columns
 from privledger.facts.schema import Column, Schema, label_array, label_key
+from privledger.facts.text_form import USUAL, TextForm
 from privledger.reading import kind_of
 from privledger.rounding import count
 from privledger.tables.encode import encode_column, encode_target
@@ -248,17 +249,22 @@ def scan_parquet(paths: Paths) -> Source:
     return Source(parquet_files(paths))
 
 
-def scan_csv(paths: Paths) -> Source:
+def scan_csv(paths: Paths, schema: Schema | None = None) -> Source:
     """A table in CSV files (UTF-8, commas, a header in each), plain or as `.gz`, to be read in
     batches; see `Source`. Only headers are read here.
 
     Args:
-        paths: as for `scan_parquet`.
+        paths: as for `scan_parquet`. schema: if it says how its text files are written.
 
     Raises:
         DataError: no such file, a file twice, or a header that cannot be used.
     """
-    return Source(csv_files(paths))
+    return Source(csv_files(paths, form=form_of(schema)))
+
+
+def form_of(schema: Schema | None) -> TextForm:
+    """How text files of a schema's table are written."""
+    return USUAL if schema is None or schema.form is None else schema.form
 
 
 def as_source(X: object) -> Source | None:
@@ -274,7 +280,8 @@ def as_source(X: object) -> Source | None:
     return None if origin is None else Source(origin)
 
 
-def scan_files(path: str | os.PathLike[str], known: Container[str] = ()) -> Source:
+def scan_files(path: str | os.PathLike[str], known: Container[str] = (),
+               schema: Schema | None = None) -> Source:
     """The same for one path whose files say themselves what they are: Parquet by their ending,
     everything else is CSV. Names that are `known` from a schema may stand in messages.
 
@@ -284,13 +291,14 @@ def scan_files(path: str | os.PathLike[str], known: Container[str] = ()) -> Sour
     name = os.fspath(path).rstrip("/")
     if not os.path.isdir(path):
         return Source(parquet_files(path, known) if name.endswith(PARQUET)
-                      else csv_files(path, known))
+                      else csv_files(path, known, form_of(schema)))
     held = [one for one in os.listdir(path) if not one.startswith((".", "_"))]
     parquet = any(one.endswith(PARQUET) for one in held)
     if parquet and any(one.endswith(CSV) for one in held):
         raise DataError(f"{os.path.basename(name)}: the folder holds Parquet and CSV files: give "
                         "a pattern")
-    return Source(parquet_files(path, known) if parquet else csv_files(path, known))
+    return Source(parquet_files(path, known) if parquet
+                  else csv_files(path, known, form_of(schema)))
 
 
 # Tables in files: CSV, CSV.gz, Parquet and NPZ -> columns by name, as a schema names them.
@@ -327,7 +335,7 @@ def read_features(path: str | Path, schema: Schema) -> Any:
 
 def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
     """All rows of the columns that are wanted, by name."""
-    origin = scan_files(path, wanted.names).origin
+    origin = scan_files(path, wanted.names, wanted.schema).origin
     wanted.check(origin)
     parts = [wanted.typed(piece) for piece in origin.pieces(wanted.names, _ROWS)]
     if not parts:
