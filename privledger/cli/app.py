@@ -26,6 +26,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("demo:demo", "The whole story on real data in half a minute."),
         "init": ("make:init", "Write a schema from a public description."),
         "doctor": ("doctor:doctor", "What is wrong with a table, for its owner alone."),
+        "ask": ("ask:ask", "Ask a table in SQL: counts, means, quantiles by groups."),
         "plan": ("plan:plan", "Price a run; no data is opened."),
         "run": ("run:run", "Price a run, reserve its budget, train and score."),
         "fit": ("fit:fit_command", "Train on a table, without a run file."),

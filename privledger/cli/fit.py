@@ -53,9 +53,9 @@ def fit_command(table: str, schema_file: str, epsilon: float, delta: float, mode
     A ledger that is there goes on with its own promise, whatever --budget says.
     """
     check_outputs(model, None)
-    schema, place = Schema.load(schema_file), _place(table, ledger)
+    schema, place = Schema.load(schema_file), place_of(table, ledger)
     state = state_at(place)
-    run = _run(table, schema_file, schema, state, {"epsilon": epsilon, "delta": delta},
+    run = run_of(table, schema_file, schema, state, {"epsilon": epsilon, "delta": delta},
                learner, epsilon if budget is None else budget, holdout, people_key)
     with making(isolate, None, str(place), limits) as make:
         prepared = priced(run, schema, place, make)
@@ -64,14 +64,14 @@ def fit_command(table: str, schema_file: str, epsilon: float, delta: float, mode
         return carried_out(prepared, data_files(run, None), model)
 
 
-def _place(table: str, ledger: str | None) -> Path | str:
+def place_of(table: str, ledger: str | None) -> Path | str:
     """Where the ledger is: beside the table, unless it is named."""
     if ledger is not None:
         return ledger if is_url(ledger) else Path(ledger)
     return Path(table).with_name(Path(table).name.partition(".")[0] + ".ledger")
 
 
-def _run(table: str, schema_file: str, schema: Schema, state: State | None,
+def run_of(table: str, schema_file: str, schema: Schema, state: State | None,
          asked: dict[str, float], learner: str | None, budget: float, holdout: float | None,
          people_key: str | None) -> RunFile:
     """The run file that would say the same."""

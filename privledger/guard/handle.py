@@ -156,12 +156,14 @@ class Session(Opaque):
             raise bare(error) from None
 
     def within(self, node: Any, part: Dataset) -> Dataset:
-        """A handle on one part of a partition, for somebody who asks a ledger for sessions, such
-        as a learner's `fit`: its requests draw on that part's member of this grant's plan.
+        """A handle for a learner's `fit`, or another caller that asks a ledger for sessions: its
+        requests draw on a member of this grant's plan.
 
         Args:
-            node: the `Parallel` node of the plan that the partition is for.
-            part: one part of a partition of this session's data: `data.partition(...)[0]`.
+            node: the `Parallel` node of the plan that the partition is for; with `part` the whole
+                data any node that the plan has left, such as a member of a `Sequential`.
+            part: one part of a partition of this session's data, `data.partition(...)[0]`, or
+                that data as it is.
 
         Returns:
             A handle like `part`. A request on its `ledger` is granted for units that the member

@@ -161,20 +161,26 @@ class GrantedPlan:
         Args:
             shown: what a learner gets for a `Member`.
         """
-        if type(node) is not Parallel:
-            raise InvalidValue("node", type(node).__name__, "a Parallel of the reserved plan")
-        own = from_json(to_json(node))
         if type(part) is not Dataset or part._vault is not self.data._vault or [
-                step.context.kind for step in part.steps] != ["part"]:
+                step.context.kind for step in part.steps] not in ([], ["part"]):
             raise InvalidValue("part", type(part).__name__,
-                               "one part of a partition of this session's data")
-        assert isinstance(own, Parallel)
-        step = own_context(part.steps[0].context)
+                               "this session's data, or one part of a partition of it")
+        if type(node) is not Parallel and part.steps:
+            raise InvalidValue("node", type(node).__name__, "a Parallel of the reserved plan")
+        check_node("node", node)
+        own = from_json(to_json(node))
+        steps = tuple(own_context(step.context) for step in part.steps)
         with self._lock:
             if not self.active:
                 raise NotGranted("the grant is over; nothing was read")
-            left = self._inside.meter.bind(step, own)
-        inner = Member(own.nodes[step.part], self, step, left)
+            left = self._inside.meter
+            if steps and isinstance(own, Parallel):
+                left = left.bind(steps[0], own)
+                own = own.nodes[steps[0].part]
+            elif not left.covers(own):
+                raise NotGranted("the reserved plan has not all of this node left. Nothing was "
+                                 "read")
+        inner = Member(own, self, steps, left)
         return Dataset(part.schema, part._vault, part.steps,
                        desk_of(self.data.ledger, inner, shown))
 
@@ -276,18 +282,19 @@ class Branch(GrantedPlan):
 
 @define(eq=False, repr=False)
 class Member:
-    """One member of a grant's `Parallel`, for a learner on that part.
+    """One member of a grant's plan, for a learner on that part, or on all records.
 
     It has nothing of its own (docs/proofs/composition.md): releases are the grant's, in its log,
     with the part above them. A session of it opens and settles nothing.
 
     Attributes:
-        plan: the member; of a session, what was asked for. whole: the grant. step: the part.
+        plan: the member; of a session, what was asked for. whole: the grant.
+        steps: the part; none for a member of a sequence, on all records.
     """
 
     plan: Node
     whole: GrantedPlan
-    step: Context
+    steps: tuple[Context, ...]
     _left: Meter = field(alias="left")
     _data: Dataset | None = field(alias="data", default=None)
     receipt: Receipt | None = field(init=False, default=None)
@@ -334,18 +341,19 @@ class Member:
         check_node("plan", plan)
         if named.get("scope") is not None:
             raise NotGranted("a filter scope inside a part has no proof; nothing was read")
-        if [own_context(step.context) for step in data.steps] != [self.step]:
+        if tuple(own_context(step.context) for step in data.steps) != self.steps:
             raise InvalidValue("data", type(data).__name__, "the handle that `within` gave")
         own = from_json(to_json(plan))  # type: ignore[arg-type]
         with self.whole._lock:
             if not self._left.covers(own):
                 raise NotGranted("the plan is not the reserved member of this part, or that was "
                                  "used already. Nothing was read")
-        return Member(own, self.whole, self.step, self._left, data)
+        return Member(own, self.whole, self.steps, self._left, data)
 
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
         """A release of the grant, on this part."""
-        return self.whole.release(mechanism, query, rollover=rollover, under=self.step)
+        return self.whole.release(mechanism, query, rollover=rollover,
+                                  under=self.steps[0] if self.steps else None)
 
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         """No individual filter has a proof inside a part."""

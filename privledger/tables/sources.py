@@ -333,6 +333,13 @@ def read_features(path: str | Path, schema: Schema) -> Any:
     return as_frame(_read(path, Wanted(schema, target=False, people=False)))
 
 
+def read_all(path: str | Path, schema: Schema) -> tuple[Any, Any]:
+    """As `read_table`; the target is None where the schema names none."""
+    if any(column.role == "target" for column in schema.columns):
+        return read_table(path, schema)
+    return as_frame(_read(path, Wanted(schema, target=False))), None
+
+
 def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
     """All rows of the columns that are wanted, by name."""
     origin = scan_files(path, wanted.names, wanted.schema).origin

@@ -128,7 +128,7 @@ def test_no_part_of_anything_else():
     stranger = ledger.protect(ROWS, Y, SCHEMA)
     with session:
         parts = data.partition(2)
-        for wrong in (data, parts, None, stranger.partition(2)[0], parts[0].poisson(0.5),
+        for wrong in (parts, None, stranger, stranger.partition(2)[0], parts[0].poisson(0.5),
                       data.poisson(0.5), parts[0].partition(2)[1]):
             with pytest.raises(pl.InvalidValue):
                 session.within(NODE, wrong)
@@ -238,3 +238,26 @@ def test_threads_share_the_grants_lock():
             one.join()
     assert len(drawn) == session.releases == 8
     assert ledger.verify() == []
+
+
+def test_a_member_of_a_sequence_is_for_all_records():
+    plan = pl.Sequential([pl.Repeat(ONE, 2), TWO])
+    ledger, data, session = opened(plan)
+    with session:
+        inner = session.within(pl.Repeat(ONE, 2), data)
+        assert inner.steps == () and len(ask(inner, ONE, 1)) == 1
+        with pytest.raises(pl.NotGranted):
+            session.within(pl.Repeat(ONE, 2), data)
+        for wrong in (pl.Laplace(1.0, 1.0), NODE):
+            with pytest.raises(pl.NotGranted):
+                session.within(wrong, data)
+        with pytest.raises(ValueError):
+            session.within("node", data)
+        with pytest.raises(pl.InvalidValue):
+            session.within(ONE, data.partition(2)[0])
+        other = session.within(TWO, data)
+        with other.ledger.request(TWO, other) as own:
+            own.release(TWO, other.count())
+        with pytest.raises(pl.NotGranted):
+            other.ledger.request(TWO, other)
+    assert session.releases == 2 and ledger.verify() == []
