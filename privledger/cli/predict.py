@@ -65,7 +65,8 @@ def predict(model: str, table: str, output: str | None, schema_file: str | None,
                   "target": name, "rows": len(values), "output": output,
                   "predictions": None if output else values} | (
                       {"classes": heads} if proba else {}),
-                 lambda out: None if output else click.echo(predictions_csv(heads, values), nl=False))
+                 lambda out: None if output else click.echo(predictions_csv(heads, values),
+                                                            nl=False))
 
 
 def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,

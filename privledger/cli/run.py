@@ -62,7 +62,7 @@ from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
-from privledger.guard.policing import keep
+from privledger.guard.policing import keep_policy
 from privledger.guard.reserve import MOST_WAIT, patience, refused_grant
 from privledger.ledger import Origins, audit
 from privledger.models import ModelFacts, kept, write_model
@@ -327,7 +327,7 @@ def refuse_early(prepared: Prepared, book: Ledger) -> None:
         book._history.note(refused_grant(prepared.run.learner, error))
         raise error
     if prepared.run.score is not None:
-        keep(book._history.state.policy, Origins(asserted=(f"private score ({WHY})",)))
+        keep_policy(book._history.state.policy, Origins(asserted=(f"private score ({WHY})",)))
 
 
 def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],

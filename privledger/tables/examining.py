@@ -21,7 +21,7 @@ from privledger.people.ids import persons
 from privledger.tables.encode import encode_column
 from privledger.tables.frames import column_in_numpy
 from privledger.tables.listing import TEXT
-from privledger.tables.raw import Text, arrow_of, check_family, numbers
+from privledger.tables.raw import Text, arrow_of, check_family, raw_numbers
 from privledger.tables.sources import scan_files
 
 SHOWN = 8
@@ -172,7 +172,7 @@ def _look(held: Any, column: Column, first: int, cells: dict[tuple[str, str], _F
     if column.kind == "numeric":
         import pyarrow as pa
 
-        values = numbers(wrap(array.filter(pa.array(~bad))), column)
+        values = raw_numbers(wrap(array.filter(pa.array(~bad))), column)
         for side, many in (("below", values < column.lower), ("above", values > column.upper)):
             if many.any():
                 cut[side] += int(many.sum())

@@ -157,7 +157,7 @@ def days(values: Any, array: pa.Array | None, column: Column) -> NDArray[np.floa
     import pyarrow.compute as pc
 
     if array is None:
-        held = plain(values)
+        held = plain_cells(values)
         if held.dtype.kind != "M" and not (held.dtype == object and any(
                 isinstance(one, datetime.date | np.datetime64) for one in held)):
             return None
