@@ -147,8 +147,8 @@ FAULTS: tuple[Fault, ...] = (
         "The text of a stranger's exception quotes a cell, and goes to the learner."),
     Fault(
         "mask-ignored", "Poisson sample", QUERY,
-        "        mask = None if state.mask is None or state.mask.all() else state.mask\n",
-        "        mask = None\n",
+        "        return cells, None if mask is None or mask.all() else mask\n",
+        "        return cells, None\n",
         "sgbdt-sampled", (LOCK,),
         "The sample is drawn, paid for as a sample, and everybody takes part."),
     Fault(

@@ -13,8 +13,10 @@ from scipy.special import gammaincc
 
 NORMAL = 1.959963984540055
 ONE_SIDED = 1.6448536269514722
-PLUS = 4.0
-"""Squared ranges that a sample's spread is raised by: values that a small group did not show."""
+PLUS = 8.0
+"""Squared ranges that a sample's spread is raised by: values that a small group did not show.
+Without noise 4 covers .934 of binomial samples at worst, 8 covers .943 (docs/proofs/summaries.md).
+"""
 _APART = 1e-3
 _STEPS = 400
 
