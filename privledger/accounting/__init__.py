@@ -27,6 +27,13 @@ from privledger.accounting.convert import (
     zcdp_cap,
 )
 from privledger.accounting.cost import Cost, maximum, pairwise_parallel, repeat, sequential
+from privledger.accounting.currencies import (
+    Currencies,
+    laplace_currencies,
+    range_currencies,
+    response_currencies,
+    steps_currencies,
+)
 from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_orders, sum_curves
 from privledger.accounting.gaussian import (
     delta_from_mu,
@@ -74,6 +81,7 @@ __all__ = [
     "WHO",
     "Certificate",
     "Cost",
+    "Currencies",
     "RdpCurve",
     "Relation",
     "Tradeoff",
@@ -96,6 +104,7 @@ __all__ = [
     "full_probability",
     "gaussian_rdp",
     "gaussian_tradeoff",
+    "laplace_currencies",
     "laplace_rdp",
     "largest_count",
     "maximum",
@@ -110,11 +119,14 @@ __all__ = [
     "published_sgbdt_epsilon",
     "pure_rdp",
     "pure_tradeoff",
+    "range_currencies",
     "rdp_cap",
     "renyi_tradeoff",
     "repeat",
+    "response_currencies",
     "sequential",
     "smallest",
+    "steps_currencies",
     "sum_curves",
     "truncated_gaussian_rdp",
     "zcdp_cap",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from attrs import Factory, evolve, field, frozen
@@ -47,11 +48,20 @@ def _zcdp_of(cost: Cost) -> float:
     return 0.0 if pure == 0 else min(known)
 
 
+def _fraction(rho: Fraction | float) -> Fraction | float:
+    if not isinstance(rho, Fraction) and _or_infinite("zcdp", rho) < math.inf:
+        return Fraction(rho)
+    if not rho >= 0:
+        raise InvalidValue("zcdp", "given", "zero or a number above it")
+    return rho
+
+
 def _squared(mu: float) -> float:
     return multiply_up(mu, mu)
 
 
 LazyCurve = Callable[[], RdpCurve]
+LazyRho = Callable[[], Fraction | float]
 
 
 @frozen
@@ -65,13 +75,14 @@ class Cost:
             Gaussian; None otherwise.
         curve: Renyi bounds in nats. May be given as a function that is called when needed.
         gdp_squared: squared Gaussian-DP parameter that is proved, infinity if none. Adds up
-            under sequential composition. Found from the other fields if left out.
+            under sequential composition. Found from the other fields if left out. May be given
+            as a function that is called when needed.
         losses: dominating pairs; None if there are none for some part.
         no_losses: why there are none, for a reader.
         failure: probability with which nothing is promised; `pure`, `gdp_squared` and `curve`
             hold outside of it, `losses` include it.
         rho: zero-concentrated-DP parameter that is proved, as a fraction; infinity if none. Adds
-            up. Given as `zcdp`, which reads back rounded up.
+            up. Given as `zcdp`, which reads back rounded up; or as a function.
         part: pure epsilon before it was rounded up to `pure`, where that is known.
         pure_part: pure epsilon as a fraction, never below what is proved; None if there is none.
 
@@ -83,11 +94,13 @@ class Cost:
     pure: float
     mu_squared: float | None
     _curve: RdpCurve | LazyCurve = field(alias="curve", repr=False)
-    gdp_squared: float = field(default=Factory(_gdp_of, takes_self=True))
+    _gdp_squared: float | Callable[[], float] = field(
+        default=Factory(_gdp_of, takes_self=True), alias="gdp_squared")
     losses: Losses | None = field(default=None, eq=False, repr=False)
     no_losses: str = field(default="no dominating pair was given", eq=False, repr=False)
     failure: float = 0.0
-    rho: Fraction | float = field(default=Factory(_zcdp_of, takes_self=True), alias="zcdp")
+    _rho: Fraction | float | LazyRho = field(
+        default=Factory(_zcdp_of, takes_self=True), alias="zcdp")
     part: Fraction | None = None
     pure_part: Fraction | None = field(init=False, eq=False, repr=False)
 
@@ -96,12 +109,11 @@ class Cost:
         _or_infinite("pure", self.pure)
         if self.mu_squared is not None:
             non_negative("mu_squared", self.mu_squared)
-        _or_infinite("gdp_squared", self.gdp_squared)
+        if not callable(self._gdp_squared):
+            _or_infinite("gdp_squared", self._gdp_squared)
         non_negative("failure", self.failure)
-        if not isinstance(self.rho, Fraction) and _or_infinite("zcdp", self.rho) < math.inf:
-            object.__setattr__(self, "rho", Fraction(self.rho))
-        if not self.rho >= 0:
-            raise InvalidValue("zcdp", "given", "zero or a number above it")
+        if not callable(self._rho):
+            object.__setattr__(self, "_rho", _fraction(self._rho))
         if self.part is not None and not (self.part >= 0 and part_up(self.part) == self.pure):
             raise InvalidValue("part", "given", "what pure is rounded up from")
         if not isinstance(self._curve, RdpCurve) and not callable(self._curve):
@@ -113,6 +125,25 @@ class Cost:
     def zero(cls, relation: Relation, orders: tuple[float, ...] = DEFAULT_ORDERS) -> Cost:
         """The cost of a release that depends on no record."""
         return cls(relation, 0.0, 0.0, RdpCurve.zero(orders), 0.0, NOTHING)
+
+    @property
+    def gdp_squared(self) -> float:
+        """The squared Gaussian-DP parameter; computed at the first question."""
+        if callable(self._gdp_squared):
+            check_time()
+            object.__setattr__(self, "_gdp_squared",
+                               _or_infinite("gdp_squared", self._gdp_squared()))
+        assert not callable(self._gdp_squared)
+        return self._gdp_squared
+
+    @property
+    def rho(self) -> Fraction | float:
+        """The zero-concentrated-DP parameter, a fraction; computed at the first question."""
+        if callable(self._rho):
+            check_time()
+            object.__setattr__(self, "_rho", _fraction(self._rho()))
+        assert not callable(self._rho)
+        return self._rho
 
     @property
     def zcdp(self) -> float:
@@ -176,16 +207,16 @@ def sequential(costs: Sequence[Cost]) -> Cost:
     relation = _same_relation(costs)
     if len(costs) == 1:
         return costs[0]
-    part, rho = _parts(costs, sum_fractions), _rho_of(costs, sum_fractions)
+    part = _parts(costs, sum_fractions)
     return Cost(
         relation,
         math.inf if part is None else part_up(part),
         _exact(costs, add_up),
         _later(costs, lambda: sum_curves(cost.curve for cost in costs)),
-        add_up(cost.gdp_squared for cost in costs),
+        _put_off(costs, "_gdp_squared", lambda: add_up(cost.gdp_squared for cost in costs)),
         *_losses(costs, lambda known: together([(part, 1) for part in known])),
         add_up(cost.failure for cost in costs),
-        rho,
+        _put_off(costs, "_rho", lambda: _rho_of(costs, sum_fractions)),
         part,
     )
 
@@ -209,6 +240,16 @@ def _rho_of(
 def _later(costs: Sequence[Cost], curve: LazyCurve) -> RdpCurve | LazyCurve:
     """Put off what nobody may ask for, but do not pile up what is cheap."""
     return curve() if all(cost.curve_is_known for cost in costs) else curve
+
+
+Number = TypeVar("Number", bound=Fraction | float)
+
+
+def _put_off(
+    costs: Sequence[Cost], name: str, value: Callable[[], Number],
+) -> Number | Callable[[], Number]:
+    """The same for a number that some cost holds as a function."""
+    return value if any(callable(getattr(cost, name)) for cost in costs) else value()
 
 
 def _losses(
@@ -240,10 +281,12 @@ def repeat(cost: Cost, count: int) -> Cost:
         part=part,
         mu_squared=None if squared is None else multiply_up(squared, times),
         curve=_later((cost,), lambda: cost.curve.times(repeats)),
-        gdp_squared=multiply_up(cost.gdp_squared, times),
+        gdp_squared=_put_off((cost,), "_gdp_squared",
+                             lambda: multiply_up(cost.gdp_squared, times)),
         losses=None if cost.losses is None else together([(cost.losses, repeats)]),
         failure=multiply_up(cost.failure, times),
-        zcdp=_rho_of([cost], lambda parts: parts[0] * repeats),
+        zcdp=_put_off((cost,), "_rho",
+                      lambda: _rho_of([cost], lambda parts: parts[0] * repeats)),
     )
 
 
@@ -273,10 +316,10 @@ def maximum(costs: Sequence[Cost]) -> Cost:
         max(cost.pure for cost in costs),
         _exact(costs, max),
         _later(distinct, curve),
-        max(cost.gdp_squared for cost in costs),
+        _put_off(costs, "_gdp_squared", lambda: max(cost.gdp_squared for cost in costs)),
         *_losses(distinct, dearest),
         max(cost.failure for cost in costs),
-        _rho_of(costs, max),
+        _put_off(costs, "_rho", lambda: _rho_of(costs, max)),
         _parts(costs, max),
     )
 
@@ -322,10 +365,12 @@ def pairwise_parallel(
         math.inf if part is None else part_up(part),
         None if squared is None or exact is None else max(squared, exact),
         staying.curve.maximum(first + second),
-        max(staying.gdp_squared, _two_largest([cost.gdp_squared for cost in move])),
+        _put_off([*stay, *move], "_gdp_squared", lambda: max(
+            staying.gdp_squared, _two_largest([cost.gdp_squared for cost in move]))),
         *_losses([*stay, *move], lambda known: moved(known[: len(stay)], known[len(stay):])),
         max(staying.failure, _two_largest([cost.failure for cost in move])),
-        max(_rho_of(stay, max), _rho_of(move, _two_largest_of)),
+        _put_off([*stay, *move], "_rho",
+                 lambda: max(_rho_of(stay, max), _rho_of(move, _two_largest_of))),
         part,
     )
 

@@ -13,6 +13,7 @@ from attrs import evolve
 from privledger.accounting import (
     DEFAULT_ORDERS,
     Cost,
+    Currencies,
     RdpCurve,
     Relation,
     allocation_rdp,
@@ -22,6 +23,7 @@ from privledger.accounting import (
     poisson_generic_rdp,
     poisson_pure_epsilon,
     pure_rdp,
+    steps_currencies,
     truncated_gaussian_rdp,
 )
 from privledger.accounting.pld import (
@@ -30,6 +32,8 @@ from privledger.accounting.pld import (
     Losses,
     allocated,
     both_ways,
+    currencies,
+    discrete_laplace_pair,
     fixed_size,
     gaussian_shift,
     grouped,
@@ -38,6 +42,7 @@ from privledger.accounting.pld import (
     poisson,
     pure_pair,
     replaced,
+    sampled_pure,
     truncated,
 )
 from privledger.accounting.renyi import MOST_STEPS, sampled_laplace_bounds, steps_rdp
@@ -111,15 +116,15 @@ def _several(
         raise UnsupportedNode(f"{what} around an individual filter has no proof here")
     if inner.failure:
         raise UnsupportedNode(f"{what} around a cost with delta is not priced here")
-    squared = multiply_up(inner.gdp_squared, float(steps) ** 2)
     part = None if inner.pure_part is None else inner.pure_part * steps
     pure = math.inf if part is None else part_up(part)
-    exact = squared if inner.mu_squared is not None else None
+    exact = None if inner.mu_squared is None else multiply_up(
+        inner.gdp_squared, float(steps) ** 2)
 
     def curve() -> RdpCurve:
         best = np.full(len(orders), math.inf)
         if exact is not None:
-            best = np.array([multiply_up(squared / 2, order) for order in orders])
+            best = np.array([multiply_up(exact / 2, order) for order in orders])
         elif steps <= MOST_STEPS:
             best = steps_rdp(lambda at: cost_of(child, stated, at).curve, steps,
                              orders).as_array()
@@ -127,19 +132,42 @@ def _several(
             best = np.minimum(best, pure_rdp(pure, orders).as_array())
         return RdpCurve.from_array(orders, best)
 
-    return Cost(relation, pure, exact, curve, squared, _several_losses(exact, pure, losses),
+    known = _several_losses(exact, inner.pure, steps, losses)
+
+    def priced() -> Currencies:
+        """All of it as so many steps of pure DP, and release by release."""
+        found = [(math.inf, math.inf)] if known is None else [currencies(known)]
+        if math.isfinite(inner.pure):
+            found.append(steps_currencies(inner.pure, steps))
+        return min(one[0] for one in found), min(one[1] for one in found)
+
+    def squared() -> float:
+        """Square roots add up from step to step; or less."""
+        return min(multiply_up(inner.gdp_squared, float(steps) ** 2), priced()[0])
+
+    def rho() -> Fraction | float:
+        return min(inner.rho * steps**2, _fraction(priced()[1]))
+
+    return Cost(relation, pure, exact, curve, squared if exact is None else exact, known,
                 f"{what} has no dominating pairs here around what is inside",
-                zcdp=inner.rho * steps**2, part=part)
+                zcdp=rho if exact is None else inner.rho * steps**2, part=part)
 
 
-def _several_losses(exact: float | None, pure: float, known: Losses | None) -> Losses | None:
+def _fraction(rho: float) -> Fraction | float:
+    return Fraction(rho) if rho < math.inf else rho
+
+
+def _several_losses(
+    exact: float | None, pure: float, steps: int, known: Losses | None,
+) -> Losses | None:
     """Release by release where that is proved; else of the whole, as far as it is pure."""
     if exact is not None and 1e-24 <= exact <= 1e8:
         return both_ways(GaussianPair(up(math.sqrt(exact))))
     if known is not None:
         return known
-    if 1e-12 <= pure <= 600:
-        return both_ways(pure_pair(pure, tight=False))
+    if 1e-12 <= pure <= 600 and (most := multiply_up(pure, float(steps))) <= 600:
+        return both_ways(discrete_laplace_pair(pure, steps, tight=False)
+                         or pure_pair(most, tight=False))
     return None
 
 
@@ -218,11 +246,21 @@ def _(node: PoissonSample, relation: Relation, orders: Orders) -> Cost:
             return poisson_gaussian_rdp(node.rate, down(1 / mu), orders)
         return _sampled_curve(node, inner, pure, losses, orders)
 
+    def priced() -> tuple[Currencies, ...]:
+        """By pure DP, by what a coin says of it on a sample, and by the losses inside."""
+        usual = _amplified(pure)
+        return ((usual.gdp_squared, usual.zcdp), sampled_pure(node.rate, inner.pure),
+                *(() if losses is None else (currencies(losses),)))
+
     # A sample is no worse than the whole table, as a Gaussian-DP statement too.
+    sampled = pure < math.inf
     return Cost(relation, pure, None, curve,
-                inner.gdp_squared if pure == math.inf else _gdp(pure, inner), losses,
+                (lambda: min(inner.gdp_squared, *(one[0] for one in priced()))) if sampled
+                else inner.gdp_squared, losses,
                 inner.no_losses or "the sampling rate is too close to 0 or 1",
-                min(1.0, inner.failure * node.rate * (1 + 1e-15)), _zcdp(pure, inner))
+                min(1.0, inner.failure * node.rate * (1 + 1e-15)),
+                (lambda: min(inner.rho, _fraction(min(one[1] for one in priced())))) if sampled
+                else inner.rho)
 
 
 def _gdp(pure: float, inner: Cost) -> float:

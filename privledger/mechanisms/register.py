@@ -12,14 +12,19 @@ from attrs import evolve
 
 from privledger.accounting import (
     Cost,
+    Currencies,
     RdpCurve,
     Relation,
     bounded_range_rdp,
     gaussian_rdp,
+    laplace_currencies,
     laplace_rdp,
     maximum,
     pure_rdp,
+    range_currencies,
+    response_currencies,
     sequential,
+    steps_currencies,
     zcdp_rdp,
 )
 from privledger.accounting.pld import (
@@ -28,6 +33,7 @@ from privledger.accounting.pld import (
     GaussianPair,
     LaplacePair,
     both_ways,
+    currencies,
     discrete_gaussian_pair,
     discrete_laplace_pair,
     pure_pair,
@@ -83,27 +89,27 @@ def leaf_cost(mechanism: object, relation: Relation, orders: Orders) -> Cost:
 
 def _pure(
     epsilon: float, curve: Callable[[], RdpCurve], relation: Relation, pair: LaplacePair
-    | BoundedRangePair | AtomPair | None, failure: float = 0.0, part: Fraction | None = None,
+    | BoundedRangePair | AtomPair | None, price: Currencies, failure: float = 0.0,
+    part: Fraction | None = None,
 ) -> Cost:
-    if pair is None or not 1e-12 <= epsilon <= _LARGEST_LOSS:
-        why = "the pure epsilon lies outside 1e-12 to 600, or has too many losses to list"
-        return Cost(relation, epsilon, None, curve, no_losses=why, failure=failure,
-                    part=part)
-    return Cost(relation, epsilon, None, curve, losses=both_ways(pair), failure=failure,
-                part=part)
+    known = pair is not None and 1e-12 <= epsilon <= _LARGEST_LOSS
+    why = "the pure epsilon lies outside 1e-12 to 600, or has too many losses to list"
+    return Cost(relation, epsilon, None, curve, price[0],
+                both_ways(pair) if pair is not None and known else None, "" if known else why,
+                failure, price[1], part)
 
 
-def _any_pure(part: Fraction, relation: Relation, orders: Orders) -> Cost:
-    """A pure bound and nothing more: randomized response is the worst such mechanism."""
+def _thresholds(part: Fraction, relation: Relation, orders: Orders) -> Cost:
+    """As Laplace noise of this epsilon, which two candidates attain [docs/proofs/currencies.md]."""
     epsilon = part_up(part)
-    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation,
-                 pure_pair(epsilon, tight=False), part=part)
+    return _pure(epsilon, lambda: laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon),
+                 laplace_currencies(epsilon), part=part)
 
 
 def _bounded(part: Fraction, relation: Relation, orders: Orders) -> Cost:
     eta = part_up(part)
     cost = _pure(eta, lambda: bounded_range_rdp(eta, orders), relation, BoundedRangePair(eta),
-                 part=part)
+                 range_currencies(eta), part=part)
     return evolve(cost, zcdp=min(part * part / 8, cost.rho))
 
 
@@ -111,9 +117,7 @@ def _bounded(part: Fraction, relation: Relation, orders: Orders) -> Cost:
 def _(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
     """Mironov 2017 (arXiv:1702.07476v3), Proposition 6."""
     part = as_promised(mechanism.l1_sensitivity) / Fraction(mechanism.scale)
-    epsilon = part_up(part)
-    return _pure(epsilon, lambda: laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon),
-                 part=part)
+    return _thresholds(part, relation, orders)
 
 
 @leaf_cost.register
@@ -138,7 +142,8 @@ def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
     part = as_promised(mechanism.parameter) * mechanism.sensitivity
     epsilon = part_up(part)
     pair = discrete_laplace_pair(mechanism.parameter, mechanism.sensitivity)
-    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, part=part)
+    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair,
+                 steps_currencies(mechanism.parameter, mechanism.sensitivity), part=part)
 
 
 @leaf_cost.register
@@ -164,18 +169,18 @@ def _(mechanism: Exponential, relation: Relation, orders: Orders) -> Cost:
 
 @leaf_cost.register
 def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:
-    return _any_pure(as_promised(mechanism.epsilon), relation, orders)
+    return _thresholds(as_promised(mechanism.epsilon), relation, orders)
 
 
 @leaf_cost.register
 def _(mechanism: ReportNoisyMax, relation: Relation, orders: Orders) -> Cost:
-    price = _bounded if mechanism.noise == "gumbel" else _any_pure
+    price = _bounded if mechanism.noise == "gumbel" else _thresholds
     return price(as_promised(mechanism.epsilon), relation, orders)
 
 
 @leaf_cost.register
 def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:
-    price = _bounded if mechanism.noise == "gumbel" else _any_pure
+    price = _bounded if mechanism.noise == "gumbel" else _thresholds
     return price(as_promised(mechanism.epsilon), relation, orders)
 
 
@@ -197,7 +202,8 @@ def _(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
         return RdpCurve(orders, tuple(min(one, up(first_bound + found))
                                       for one, first_bound in zip(every, threshold, strict=True)))
 
-    return _pure(epsilon, curve, relation, pure_pair(epsilon, tight=False), part=part)
+    return _pure(epsilon, curve, relation, pure_pair(epsilon, tight=False),
+                 steps_currencies(epsilon, 1), part=part)
 
 
 @leaf_cost.register
@@ -209,7 +215,11 @@ def _(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost
     if epsilon == 0:
         return Cost.zero(relation, orders)
     pair = response_pair(noise, buckets)
-    return _pure(epsilon, lambda: _response_rdp(pair, epsilon, orders), relation, pair)
+    price = response_currencies(epsilon, noise, buckets)
+    cost = _pure(epsilon, lambda: _response_rdp(pair, epsilon, orders), relation, pair, price)
+    known = cost.losses
+    return cost if known is None or buckets <= 6 else evolve(
+        cost, zcdp=lambda: min(price[1], currencies(known)[1]))
 
 
 def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
@@ -277,8 +287,8 @@ def _(mechanism: Asserted, relation: Relation, orders: Orders) -> Cost:
     """Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), section 3, for delta above 0."""
     part, epsilon = as_promised(mechanism.epsilon), mechanism.epsilon
     pair = pure_pair(epsilon, mechanism.delta, tight=False)
-    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair, mechanism.delta,
-                 part)
+    return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair,
+                 steps_currencies(epsilon, 1), mechanism.delta, part)
 
 
 @leaf_cost.register

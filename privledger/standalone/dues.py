@@ -175,7 +175,9 @@ def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float,
         value = found.renyi(order) if value is None else value
         if not value < math.inf:
             raise Bad(f"a plan that has no price under a {kind} filter")
-        return Due(Fraction(value) * UNIT, failed, 1e-9, from_below(plan) if kind == "rdp" else "")
+        about = from_below(plan) if kind == "rdp" else " ".join(
+            plan.kinds & {"PoissonSample"}) if found.pure < math.inf else ""
+        return Due(Fraction(value) * UNIT, failed, 1e-9, about)
     if found.failure == 0 and (found.pure <= budget[0] * (1 - 1e-12)
                                or (found.pure <= budget[0] * (1 + 1e-12) and not shared)):
         return Due(Fraction(found.pure) * UNIT)

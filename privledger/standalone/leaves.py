@@ -7,9 +7,22 @@ parameter, `zcdp` a rho; each infinite where nothing is proved.
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Any, Callable  # noqa: UP035
 
+from .closed_forms import (
+    LAPLACE,
+    RANGE,
+    STEPS,
+    Shape,
+    gain,
+    lesser,
+    mu_of_pure,
+    of_laplace,
+    of_range,
+    of_response,
+    of_steps,
+    on_sample,
+)
 from .reading import Bad, Node, NoPrice
 
 Curve = Callable[[float], float]
@@ -19,15 +32,17 @@ class Price:
     """Of a node, for one relation.
 
     `exact` is the squared mu of what is Gaussian through and through, else None. `failure` is a
-    probability with which nothing is promised.
+    probability with which nothing is promised. `shape` is what a sample can say more of, and
+    `rows` is squared mu and rho for several rows, release by release.
     """
 
-    __slots__ = ("exact", "failure", "gdp", "pure", "renyi", "zcdp")
+    __slots__ = ("exact", "failure", "gdp", "pure", "renyi", "rows", "shape", "zcdp")
 
     def __init__(self, renyi: Curve, pure: float = math.inf, exact: float | None = None,
                  gdp: float | None = None, zcdp: float | None = None,
-                 failure: float = 0.0) -> None:
+                 failure: float = 0.0, shape: Shape | None = None) -> None:
         self.renyi, self.pure, self.exact, self.failure = renyi, pure, exact, failure
+        self.shape = shape
         if gdp is None:
             gdp = exact if exact is not None else mu_of_pure(pure) ** 2
         if zcdp is None:
@@ -35,38 +50,25 @@ class Price:
             if pure < math.inf:
                 zcdp = min(zcdp, pure * math.tanh(pure / 2))
         self.gdp, self.zcdp = gdp, zcdp
+        self.rows: Callable[[int], tuple[float, float]] = self.by_steps
+
+    def by_steps(self, steps: int) -> tuple[float, float]:
+        """Squared mu and rho of tables so many records apart: square roots add up; a pure part
+        and a release that is known by its shape cost less."""
+        found = [(self.gdp * steps**2, self.zcdp * steps**2)]
+        if 0 < self.pure < math.inf:
+            found.append(of_steps(self.pure, steps))
+        if self.shape is not None:
+            size = self.shape[1] * steps
+            found.append(of_laplace(size) if self.shape[0] == LAPLACE else of_range(size)
+                         if self.shape[0] == RANGE else
+                         of_steps(self.shape[1], int(self.shape[2]) * steps))
+        return min(one[0] for one in found), min(one[1] for one in found)
 
 
 def nothing() -> Price:
     """The price of what releases nothing."""
     return Price(lambda order: 0.0, 0.0, 0.0)
-
-
-def mu_of_pure(epsilon: float) -> float:
-    """Dong, Roth, Su 2019 (arXiv:1905.02383), Prop. 2.5: where the two trade-offs touch."""
-    if epsilon == 0 or epsilon == math.inf:
-        return epsilon
-    if epsilon > 30:
-        low, high = 0.0, 2 * math.sqrt(2 * epsilon) + 2
-        for _ in range(200):  # log Phi(-mu / 2) = -epsilon
-            middle = (low + high) / 2
-            far = middle / 2
-            tail = -far * far / 2 - math.log(far * math.sqrt(2 * math.pi)) + math.log1p(
-                -1 / far**2 + 3 / far**4 - 15 / far**6) if far > 6 else math.log(
-                math.erfc(far / math.sqrt(2)) / 2)
-            low, high = (middle, high) if tail > -epsilon else (low, middle)
-        return low
-    if epsilon < 1e-4:
-        return math.sqrt(math.pi / 2) * epsilon * (1 - epsilon**2 / 10)
-    return -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon)))
-
-
-def gain(loss: float, beta: float) -> float:
-    """exp(beta loss) - 1 plus beta (exp(-loss) - 1): its mean under P is the moment less 1."""
-    if abs(loss) * (1 + beta) < 0.05:
-        return math.fsum((beta**k + beta * (-1) ** k) * loss**k / math.factorial(k)
-                         for k in range(2, 14))
-    return math.expm1(beta * loss) + beta * math.expm1(-loss)
 
 
 def laplace_curve(epsilon: float) -> Curve:
@@ -156,14 +158,30 @@ def log_share(x: float) -> float:
 
 def pure_price(epsilon: float, curve: Curve | None = None, failure: float = 0.0) -> Price:
     """The price of an epsilon; `curve` if more is known than pure DP says."""
-    return Price(curve or pure_curve(epsilon), epsilon, failure=failure)
+    return Price(curve or pure_curve(epsilon), epsilon, failure=failure,
+                 shape=None if failure else (STEPS, epsilon, 1))
+
+
+def laplace_price(epsilon: float) -> Price:
+    """The price of a threshold with Laplace noise, which noisy maxima are at most."""
+    return Price(laplace_curve(epsilon), epsilon, None, *of_laplace(epsilon),
+                 shape=(LAPLACE, epsilon))
 
 
 def bounded_price(eta: float) -> Price:
-    """The price of a bounded range eta: at most eta squared over 8 of zCDP."""
-    usual = pure_price(eta, bounded_curve(eta))
-    usual.zcdp = min(usual.zcdp, eta * eta / 8)
-    return usual
+    """The price of a bounded range eta."""
+    return Price(bounded_curve(eta), eta, None, *of_range(eta), shape=(RANGE, eta))
+
+
+def on_poisson(rate: float, inner: Price, found: Price) -> Price:
+    """What is known of a Poisson sample by pure DP, and by what one release inside may be."""
+    if 0 < inner.pure < math.inf:
+        known = [on_sample(rate, (STEPS, inner.pure, 1), found.pure)]
+        if inner.shape is not None:
+            known.append(on_sample(rate, inner.shape, found.pure))
+        for one in known:
+            found.gdp, found.zcdp = lesser((found.gdp, found.zcdp), one)
+    return found
 
 
 def rho_price(rho: float) -> Price:
@@ -190,11 +208,11 @@ def leaf_price(node: Node, relation: str) -> Price:
         squared = field["noise_multiplier"] ** -2
         return Price(lambda order: order * squared / 2, exact=squared)
     if name == "Laplace":
-        epsilon = field["l1_sensitivity"] / field["scale"]
-        return pure_price(epsilon, laplace_curve(epsilon))
+        return laplace_price(field["l1_sensitivity"] / field["scale"])
     if name == "DiscreteLaplace":
-        return pure_price(field["parameter"] * field["sensitivity"],
-                          integer_curve(field["parameter"], field["sensitivity"]))
+        parameter, steps = field["parameter"], field["sensitivity"]
+        return Price(integer_curve(parameter, steps), parameter * steps, None,
+                     *of_steps(parameter, steps), shape=(STEPS, parameter, steps))
     if name == "DiscreteGaussian":
         return integer_price(field["sigma"], field["sensitivity"])
     if name == "Exponential":
@@ -203,7 +221,7 @@ def leaf_price(node: Node, relation: str) -> Price:
     if name in ("ReportNoisyMax", "TopK") and field["noise"] == "gumbel":
         return bounded_price(field["epsilon"])
     if name in ("PermuteAndFlip", "ReportNoisyMax", "TopK"):
-        return pure_price(field["epsilon"])
+        return laplace_price(field["epsilon"])
     if name == "PartitionSelection":
         return group_price(field, relation)
     if name == "Asserted":
@@ -248,6 +266,7 @@ def response(field: Any, relation: str) -> Price:
     two = pure_curve(epsilon)
     if buckets == 2:
         return pure_price(epsilon, two)
+    both = of_response(epsilon, noise, buckets)
     share = 1 - noise + 2 * noise / buckets
 
     def curve(order: float) -> float:
@@ -255,7 +274,7 @@ def response(field: Any, relation: str) -> Price:
         if beta * bound >= 600:
             return bound
         return min(bound, math.log1p(share * math.expm1(beta * bound)) / beta)
-    return pure_price(epsilon, curve)
+    return Price(curve, epsilon, None, *both, shape=(STEPS, epsilon, 1))
 
 
 # Renyi divergences of mechanisms that run on a random sample.

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 
+from .closed_forms import lesser
 from .leaves import (
     Price,
     allocated_gaussian,
     full_chance,
     leaf_price,
     nothing,
+    on_poisson,
     pure_curve,
     sampled_gaussian,
     sampled_moments,
@@ -46,24 +48,24 @@ def in_sequence(parts: list[Price]) -> Price:
         return parts[0]
     exact = None if any(one.exact is None for one in parts) else math.fsum(
         one.exact or 0 for one in parts)
-    return Price(lambda order: math.fsum(one.renyi(order) for one in parts),
-                 math.fsum(one.pure for one in parts), exact,
-                 math.fsum(one.gdp for one in parts), math.fsum(one.zcdp for one in parts),
-                 math.fsum(one.failure for one in parts))
+    found = Price(lambda order: math.fsum(one.renyi(order) for one in parts),
+                  math.fsum(one.pure for one in parts), exact,
+                  math.fsum(one.gdp for one in parts), math.fsum(one.zcdp for one in parts),
+                  math.fsum(one.failure for one in parts))
+    found.rows = lambda steps: lesser(found.by_steps(steps), tuple(
+        map(math.fsum, zip(*[one.rows(steps) for one in parts], strict=True))))
+    return found
 
 
 def dearest(parts: list[Price]) -> Price:
     """The price of one part, whichever: the largest in every currency."""
+    if len(parts) == 1:
+        return parts[0]
     exact = None if any(one.exact is None for one in parts) else max(
         one.exact or 0 for one in parts)
-    return Price(lambda order: max(one.renyi(order) for one in parts),
-                 max(one.pure for one in parts), exact, max(one.gdp for one in parts),
-                 max(one.zcdp for one in parts), max(one.failure for one in parts))
-
-
-def once(node: Node) -> list[Node]:
-    """The nodes inside, equal ones once."""
-    return list(dict.fromkeys(node.inside))
+    return Price(lambda order: max(one.renyi(order) for one in parts), max(
+        one.pure for one in parts), exact, max(one.gdp for one in parts), max(
+        one.zcdp for one in parts), max(one.failure for one in parts))
 
 
 def sequential(node: Node, relation: str) -> Price:
@@ -74,10 +76,14 @@ def sequential(node: Node, relation: str) -> Price:
 def repeat(node: Node, relation: str) -> Price:
     """A `Repeat`: `count` times the inner price."""
     one, times = price(node.inner, relation), node["count"]
-    return Price(lambda order: times * one.renyi(order), times * one.pure if one.pure else 0.0,
-                 None if one.exact is None else times * one.exact,
-                 times * one.gdp if one.gdp else 0.0, times * one.zcdp if one.zcdp else 0.0,
-                 times * one.failure)
+    if times == 1:
+        return one
+    found = Price(lambda order: times * one.renyi(order), times * one.pure if one.pure else 0.0,
+                  None if one.exact is None else times * one.exact, times * one.gdp if one.gdp
+                  else 0.0, times * one.zcdp if one.zcdp else 0.0, times * one.failure)
+    found.rows = lambda steps: lesser(found.by_steps(steps), tuple(
+        times * one for one in one.rows(steps)))
+    return found
 
 
 def parallel(node: Node, relation: str) -> Price:
@@ -86,13 +92,13 @@ def parallel(node: Node, relation: str) -> Price:
     if by_index and relation == "add_remove":
         raise Bad("parts by index, under add_remove")
     if by_index or relation == "add_remove":
-        return dearest([price(one, relation) for one in once(node)])
+        return dearest([price(one, relation) for one in list(dict.fromkeys(node.inside))])
     if relation == "replace_label":
         raise Bad("parts that a label may decide, outside of LabelOnly")
-    staying = dearest([price(one, "replace_one") for one in once(node)])
+    staying = dearest([price(one, "replace_one") for one in list(dict.fromkeys(node.inside))])
     if len(node.inside) == 1:
         return staying
-    moving = [price(one, "add_remove") for one in once(node)
+    moving = [price(one, "add_remove") for one in list(dict.fromkeys(node.inside))
               for _ in range(min(2, node.inside.count(one)))]
 
     def two(values: list[float]) -> float:
@@ -109,7 +115,7 @@ def parallel(node: Node, relation: str) -> Price:
 
 def one_of(node: Node, relation: str) -> Price:
     """A `OneOf`: the dearest alternative."""
-    return dearest([price(one, relation) for one in once(node)])
+    return dearest([price(one, relation) for one in list(dict.fromkeys(node.inside))])
 
 
 def individual(node: Node, relation: str) -> Price:
@@ -146,7 +152,10 @@ def poisson(node: Node, relation: str) -> Price:
     inner, rate = price(node.inner, relation), node["rate"]
     if rate == 1 or inner.exact == 0:
         return inner
-    return sample(node, rate, inner)
+    found, child = sample(node, rate, inner), node.inner
+    while child.name == "PoissonSample":  # a sample of a sample is one
+        rate, child = rate * child["rate"], child.inner
+    return on_poisson(rate, price(child, relation), found)
 
 
 def sample(node: Node, rate: float, inner: Price) -> Price:
@@ -171,7 +180,7 @@ def fixed_size(node: Node, relation: str) -> Price:
     waiting, nested = [node.inner], []
     while waiting:
         one = waiting.pop()
-        waiting += once(one)
+        waiting += dict.fromkeys(one.inside)
         if one.name == "Parallel" and one["certificate"] == "index":
             raise Bad("parts by index inside a sample of fixed size")
         nested += [one] if one.name == "FixedSizeSample" else []
@@ -252,7 +261,7 @@ def several(child: Node, stated: str, steps: int) -> Price:
     inner = price(child, stated)
     if "IndividualFilter" in child.kinds or inner.failure:
         raise Bad("a group, or a change of relation, around a filter or a delta")
-    squared, pure = inner.gdp * steps**2, inner.pure * steps
+    (squared, rho), pure = inner.rows(steps), inner.pure * steps
     whole = pure_curve(pure) if pure < math.inf else None
 
     def curve(order: float) -> float:
@@ -260,8 +269,9 @@ def several(child: Node, stated: str, steps: int) -> Price:
             return squared * order / 2
         best = math.inf if whole is None else whole(order)
         return min(best, triangles(inner, steps, order)) if steps <= MOST_STEPS else best
-    return Price(curve, pure, None if inner.exact is None else squared, squared,
-                 inner.zcdp * steps**2)
+    found = Price(curve, pure, None if inner.exact is None else squared, squared, rho)
+    found.rows = lambda more: lesser(found.by_steps(more), inner.rows(steps * more))
+    return found
 
 
 def triangles(inner: Price, steps: int, order: float) -> float:

@@ -214,7 +214,7 @@ def test_a_pure_plan_costs_more_in_a_ledger_for_gaussians(filter):
 
 
 def test_a_pure_plan_under_a_filter_that_an_earlier_plan_fixed(call, as_json, tmp_path):
-    """A pure plan of .3 costs .62 once a Gaussian has fixed the ledger: said, in both formats."""
+    """A pure plan of .3 costs more once a Gaussian has fixed the ledger: said, in both formats."""
     book, plan = tmp_path / "b.ledger", tmp_path / "plan.json"
     plan.write_text(json.dumps(pl.nodes.to_json(pl.Laplace(1 / .3))), encoding="utf-8")
     with pl.Ledger.create(book, budget=pl.Budget(2.0, 1e-5)) as ledger:

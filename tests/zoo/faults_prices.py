@@ -34,7 +34,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "permute-and-flip-as-bounded", "charge", REGISTER,
         "def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:\n"
-        "    return _any_pure(as_promised(mechanism.epsilon), relation, orders)\n",
+        "    return _thresholds(as_promised(mechanism.epsilon), relation, orders)\n",
         "def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:\n"
         "    return _bounded(as_promised(mechanism.epsilon), relation, orders)\n",
         "diprime-flip-delta", (LOCK,),
@@ -42,10 +42,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "a-set-for-the-price-of-one", "charge", REGISTER,
         "def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:\n"
-        '    price = _bounded if mechanism.noise == "gumbel" else _any_pure\n'
+        '    price = _bounded if mechanism.noise == "gumbel" else _thresholds\n'
         "    return price(as_promised(mechanism.epsilon), relation, orders)\n",
         "def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:\n"
-        '    price = _bounded if mechanism.noise == "gumbel" else _any_pure\n'
+        '    price = _bounded if mechanism.noise == "gumbel" else _thresholds\n'
         "    return price(as_promised(mechanism.epsilon) / mechanism.k, relation, orders)\n",
         "dpsis-topk", (LOCK,),
         "The epsilon of a set of k is for all of it, and divided by k."),

@@ -5,6 +5,7 @@
     coins                   one of two pairs, by a coin
     losses                  how a node is built of pairs, one lane for each direction
     several_rows            the same for several rows, and for a row that is exchanged
+    envelopes               squared mu and rho of a lane
     probe, lattice          where to compute: tilt, window, mesh
     moments                 Renyi bounds of a pair
     masses, merged          a pair on a lattice, above it and below it
@@ -21,6 +22,7 @@ from privledger.accounting.pld.by_pld import (
     epsilon_by_pld,
     epsilon_lower_by_pld,
 )
+from privledger.accounting.pld.envelopes import currencies, sampled_pure
 from privledger.accounting.pld.losses import (
     LEAST_RATE,
     NOTHING,
@@ -62,6 +64,7 @@ __all__ = [
     "Price",
     "allocated",
     "both_ways",
+    "currencies",
     "dearest",
     "delta_by_pld",
     "discrete_gaussian_pair",
@@ -79,6 +82,7 @@ __all__ = [
     "replaced",
     "response_loss",
     "response_pair",
+    "sampled_pure",
     "together",
     "truncated",
     "wide_discrete_mu",

@@ -296,6 +296,8 @@ class AtomPair:
     Attributes:
         loss, p: as tuples, so that equal pairs are found equal.
         infinite: P mass without Q mass. q_only: the reverse.
+        steps: where it is discrete Laplace noise, the parameter and the whole shift: so many
+            steps of that epsilon each.
     """
 
     loss: tuple[float, ...]
@@ -304,6 +306,7 @@ class AtomPair:
     q_only: float = 0.0
     tight: bool = True
     raised: float = 4 * UNIT
+    steps: tuple[float, int] | None = field(default=None, eq=False)
 
     @property
     def top(self) -> float:
@@ -337,7 +340,7 @@ def pure_pair(epsilon: float, delta: float = 0.0, *, tight: bool = True) -> Atom
     likely = (1 - delta) / (1 + math.exp(-epsilon))
     rare = (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
     return AtomPair((-epsilon, epsilon), (rare * (1 + 4 * UNIT), likely * (1 + 4 * UNIT)),
-                    delta, delta, tight)
+                    delta, delta, tight, steps=None if delta else (epsilon, 1))
 
 
 def response_loss(noise_parameter: float, num_buckets: int) -> float:
@@ -368,7 +371,9 @@ def response_pair(noise_parameter: float, num_buckets: int) -> AtomPair:
     return AtomPair((-loss, 0.0, loss), (wrong, wrong * (num_buckets - 2), right))
 
 
-def discrete_laplace_pair(parameter: float, sensitivity: int) -> AtomPair | None:
+def discrete_laplace_pair(
+    parameter: float, sensitivity: int, *, tight: bool = True
+) -> AtomPair | None:
     """Two-sided geometric noise; None if there are too many losses to list."""
     if sensitivity > 4096:
         return None
@@ -381,7 +386,8 @@ def discrete_laplace_pair(parameter: float, sensitivity: int) -> AtomPair | None
     bottom = top * math.exp(-end)
     raised = 16 * UNIT * (1 + end)
     masses = np.concatenate([[bottom], inner, [top]]) * (1 + raised)
-    return AtomPair((-end, *loss.tolist(), end), tuple(masses.tolist()), raised=2 * raised)
+    return AtomPair((-end, *loss.tolist(), end), tuple(masses.tolist()), tight=tight,
+                    raised=2 * raised, steps=(parameter, sensitivity))
 
 
 MOST_LISTED = 2000.0

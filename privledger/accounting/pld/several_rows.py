@@ -24,6 +24,7 @@ from privledger.accounting.pld.pairs import (
     BoundedRangePair,
     GaussianPair,
     LaplacePair,
+    discrete_laplace_pair,
     pure_pair,
 )
 from privledger.accounting.pld.sampled_pairs import RemovePair
@@ -104,8 +105,13 @@ def _listed(lane: Sampled, rows: int) -> bool:
 
 
 def _pure_rows(lane: AtomPair, rows: int) -> AtomPair | None:
-    """Of anything without infinite losses: pure DP, so many times."""
+    """Of anything without infinite losses: so many steps of pure DP, or of whole-number noise."""
     if lane.infinite or lane.q_only:
         return None
-    most = multiply_up(max(abs(loss) for loss in lane.loss), float(rows))
-    return pure_pair(most, tight=False) if 1e-12 <= most <= _HIGHEST_PURE else None
+    epsilon, steps = lane.steps or (max(abs(loss) for loss in lane.loss), 1)
+    most = multiply_up(epsilon, float(steps * rows))
+    if not 1e-12 <= most <= _HIGHEST_PURE:
+        return None
+    tight = lane.tight and lane.steps is not None and steps > 1
+    return discrete_laplace_pair(epsilon, steps * rows, tight=tight) or pure_pair(
+        most, tight=False)
