@@ -11,6 +11,7 @@ import cmath
 import math
 from typing import Callable, NamedTuple  # noqa: UP035
 
+from .closed_forms import LAPLACE, STEPS, outputs
 from .leaves import full_chance, leaf_price
 from .reading import Node, NoPrice
 
@@ -120,9 +121,9 @@ def rows_pair(rate: float, squared: float, rows: int, exchanged: bool) -> Pair:
     return Pair(atoms[0][0], atoms[-1][0], tuple(atoms))
 
 
-def whole_steps_pair(node: Node) -> Pair:
+def whole_steps_pair(node: Node, rows: int = 1) -> Pair:
     """Noise of whole steps under the largest shift; a wide one is as good as continuous."""
-    shift: int = node["sensitivity"]
+    shift: int = node["sensitivity"] * rows
     if node.name == "DiscreteGaussian":
         sigma: float = node["sigma"]
         if sigma > WIDE:
@@ -170,11 +171,11 @@ def pair_of(node: Node, relation: str, rows: int = 1, attained: bool = False) ->
     epsilon = found.pure * rows
     if found.exact is not None:
         return gaussian_pair(found.exact * rows * rows)
-    if node.name in ("DiscreteGaussian", "DiscreteLaplace") and rows == 1:
-        return whole_steps_pair(node)
+    if node.name == "DiscreteLaplace" or (node.name == "DiscreteGaussian" and rows == 1):
+        return whole_steps_pair(node, rows)
     if not 1e-9 < epsilon < 100 or found.failure:
         raise NoPrice(node.name)
-    if node.name == "Laplace":
+    if found.shape is not None and found.shape[0] == LAPLACE:
         return Pair(-epsilon, epsilon, ((-epsilon, math.exp(-epsilon) / 2), (epsilon, 0.5)),
                     lambda loss: (math.exp((min(loss, epsilon) - epsilon) / 2)
                                   - math.exp(-epsilon)) / 2 if loss > -epsilon else 0.0)
@@ -184,8 +185,11 @@ def pair_of(node: Node, relation: str, rows: int = 1, attained: bool = False) ->
         return Pair(-epsilon, epsilon, (), lambda loss: (
             math.exp((min(loss, epsilon) - epsilon) / 2) - math.exp(-epsilon))
             / -math.expm1(-epsilon) if loss > -epsilon else 0.0)
-    if node.name in ("PermuteAndFlip", "ReportNoisyMax", "TopK", "Asserted"):
-        return two_losses(epsilon)
+    if node.name == "Asserted":  # rows of it are integer noise whose shift they are
+        known = outputs((STEPS, found.pure, rows))
+        if known:
+            return Pair(-epsilon, epsilon, tuple(
+                (found.pure * (rows - 2 * x), two) for x, (_, two) in enumerate(known)))
     raise NoPrice(node.name)
 
 

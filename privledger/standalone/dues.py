@@ -133,7 +133,7 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 
 ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
             "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
-UNPAIRED = {"DiscreteGaussian", "Parallel", "FixedSizeSample", "RandomAllocation", "Tuning"}
+UNPAIRED = {"Parallel", "FixedSizeSample", "RandomAllocation", "Tuning"}
 
 
 class Due:
