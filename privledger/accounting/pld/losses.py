@@ -17,8 +17,8 @@ from attrs import frozen
 from privledger.accounting.moments import Array, log_gain, raise_bounds
 from privledger.accounting.pld.accountant import Items
 from privledger.accounting.pld.allocated import LARGEST_MU, MOST_STEPS, SMALLEST_MU, AllocatedPair
-from privledger.accounting.pld.grid import TooMuch, largest_step, product
-from privledger.accounting.pld.masses import dots
+from privledger.accounting.pld.grid import GridPair, TooMuch, largest_step, product
+from privledger.accounting.pld.masses import atom_blur, dots
 from privledger.accounting.pld.mixtures import CoinPair, MixturePair, drawn
 from privledger.accounting.pld.pairs import (
     AtomPair,
@@ -28,6 +28,7 @@ from privledger.accounting.pld.pairs import (
     Pair,
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
+from privledger.accounting.pld.shifted import Slopes, even, shifted_pair, slopes
 from privledger.rounding import multiply_up, up
 
 LEAST_RATE = 1e-100
@@ -57,14 +58,17 @@ class Sampled:
     Attributes:
         kind: which direction, or "fixed" for a sample of fixed size, or "replace" for a row
             that is exchanged for another.
-        rows: how many rows come, go or are exchanged; above 1 for Gaussians inside only, and
-            so is "replace".
+        rows: how many rows come, go or are exchanged.
+        steps, weights: for more than one row, or "replace", of a child that is not Gaussian: its
+            lanes for one row, for two, ..., and the chances that so many are in the sample.
     """
 
     kind: Literal["remove", "add", "fixed", "replace"]
     rate: float
     inner: Lane
     rows: int = 1
+    steps: tuple[Lane, ...] = ()
+    weights: tuple[float, ...] = ()
 
 
 Lane = (GaussianPair | LaplacePair | BoundedRangePair | AtomPair | AllocatedPair | CoinPair
@@ -220,6 +224,8 @@ class _Resolver:
         return self._known[id(lane)][1]
 
     def _sampled(self, lane: Sampled) -> Items:
+        if lane.steps:
+            return ((self._shifted(lane), 1),)
         items = resolve(lane.inner, self.tail)
         if not items:
             return ()
@@ -227,6 +233,12 @@ class _Resolver:
         if lane.rows > 1 or lane.kind == "replace":
             return ((_mixture(lane, inner), 1),)
         return ((_sample(lane.kind, lane.rate, inner), 1),)
+
+    def _shifted(self, lane: Sampled) -> Pair:
+        """Any child, release by release: see `shifted`."""
+        assert lane.kind != "fixed"
+        return shifted_pair(lane.kind, lane.weights, [
+            _slopes(product(resolve(step, self.tail), self.tail)) for step in lane.steps])
 
     def _dearest(self, lane: Dearest) -> Items:
         options = [dict(items) for choice in lane.choices
@@ -244,6 +256,19 @@ class _Resolver:
 
 _KINDS: dict[str, type[RemovePair] | type[AddPair] | type[FixedSizePair]] = {
     "remove": RemovePair, "add": AddPair, "fixed": FixedSizePair}
+
+
+def _slopes(pair: Pair) -> Slopes:
+    """The tangents of a pair's profile: its atoms, and dots on a mesh of what lies between."""
+    atoms, above = pair.atoms(), 0.0
+    loss, p, blur = atoms.loss, atoms.p, atom_blur(pair)
+    if not isinstance(pair, AtomPair | GridPair):
+        places = even(pair)
+        edges = _seen(pair, _mesh(pair)) if places is None else places
+        more, masses, off = _dots(pair, edges)
+        above = pair.bands(edges).above
+        loss, p, blur = np.append(loss, more), np.append(p, masses), max(blur, off)
+    return slopes(loss, p, blur, atoms.infinite + above)
 
 
 def _mixture(lane: Sampled, inner: Pair) -> Pair:

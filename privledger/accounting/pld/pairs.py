@@ -297,7 +297,8 @@ class AtomPair:
         loss, p: as tuples, so that equal pairs are found equal.
         infinite: P mass without Q mass. q_only: the reverse.
         steps: where it is discrete Laplace noise, the parameter and the whole shift: so many
-            steps of that epsilon each.
+            steps of that epsilon each. normal: where it is discrete Gaussian noise, sigma and
+            the whole shift.
     """
 
     loss: tuple[float, ...]
@@ -307,6 +308,7 @@ class AtomPair:
     tight: bool = True
     raised: float = 4 * UNIT
     steps: tuple[float, int] | None = field(default=None, eq=False)
+    normal: tuple[float, int] | None = field(default=None, eq=False)
 
     @property
     def top(self) -> float:
@@ -423,4 +425,4 @@ def discrete_gaussian_pair(sigma: float, sensitivity: int) -> AtomPair | None:
     slack = 1 + 16 * UNIT * (1 + 400.0)
     keep = p > 1e-290
     return AtomPair(tuple(loss[keep].tolist()), tuple((p[keep] * slack).tolist()), 1e-150,
-                    raised=4e-12)
+                    raised=4e-12, normal=(sigma, sensitivity))

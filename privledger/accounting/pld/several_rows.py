@@ -6,7 +6,9 @@ exchange. Proofs: docs/proofs/relations.md. Where nothing is proved here the ans
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 
 from attrs import evolve
 
@@ -24,6 +26,7 @@ from privledger.accounting.pld.pairs import (
     BoundedRangePair,
     GaussianPair,
     LaplacePair,
+    discrete_gaussian_pair,
     discrete_laplace_pair,
     pure_pair,
 )
@@ -31,6 +34,8 @@ from privledger.accounting.pld.sampled_pairs import RemovePair
 from privledger.rounding import multiply_up
 
 _HIGHEST_PURE = 600.0
+_RARE = 1e-15  # chance of so many rows in a sample that all of them may stand for it
+_FEW = 6  # numbers of rows for which several releases on one sample are put together
 _HIGHEST_MU = 1e4
 
 
@@ -40,7 +45,7 @@ def grouped(losses: Losses, rows: int) -> Losses | None:
     if losses.symmetric:
         return None if remove is None else both_ways(remove)
     add = _each(losses.add, lambda lane: _rows(lane, rows))
-    return None if remove is None or add is None else Losses(remove, add)
+    return None if remove is None or add is None else Losses(remove, _added(remove, add))
 
 
 def replaced(losses: Losses) -> Losses | None:
@@ -63,13 +68,26 @@ def _each(lane: Lane, change: Callable[[Lane], Lane | None]) -> Lane | None:
     return Together(tuple(parts))
 
 
+def _added(remove: Lane, add: Lane) -> Lane:
+    """`add` with the steps of `remove`: both directions are made from a row that comes."""
+    if isinstance(remove, Together) and isinstance(add, Together):
+        pairs = zip(remove.parts, add.parts, strict=True)
+        return Together(tuple((_added(one[0], other[0]), other[1]) for one, other in pairs))
+    if isinstance(remove, Sampled) and remove.steps:
+        return evolve(remove, kind="add")
+    return add
+
+
 def _exchange(lane: Lane) -> Lane | None:
     """A sample drawn row by row meets the row that goes and the one that comes alike."""
     if isinstance(lane, CoinPair):
         return _exchanged(lane)
     if not isinstance(lane, Sampled):
         return _rows(lane, 2)
-    return evolve(lane, kind="replace") if _listed(lane, lane.rows) else None
+    if lane.kind == "fixed":
+        return None
+    changed = evolve(lane, kind="replace")
+    return changed if _listed(lane, lane.rows) else _of_any(changed, lane.rows)
 
 
 def _exchanged(lane: CoinPair) -> CoinPair | None:
@@ -87,7 +105,7 @@ def _exchanged(lane: CoinPair) -> CoinPair | None:
 def _rows(lane: Lane, rows: int) -> Lane | None:
     if isinstance(lane, Sampled):
         several = lane.rows * rows
-        return evolve(lane, rows=several) if _listed(lane, several) else None
+        return evolve(lane, rows=several) if _listed(lane, several) else _of_any(lane, several)
     if isinstance(lane, GaussianPair):
         mu = multiply_up(lane.mu, float(rows))
         return GaussianPair(mu, lane.tight) if mu <= _HIGHEST_MU else None
@@ -100,12 +118,33 @@ def _rows(lane: Lane, rows: int) -> Lane | None:
     return _pure_rows(lane, rows) if isinstance(lane, AtomPair) else None
 
 
+def _of_any(lane: Sampled, rows: int) -> Sampled | None:
+    """Of any child: its lanes for one row, two rows, ..., and for all rows, which stand for every
+    number of them that is rare."""
+    if lane.kind == "fixed" or not held(lane.rate, rows):
+        return None
+    chances = binomial(lane.rate, rows)
+    few = next((few for few in range(1, rows) if math.fsum(chances[few + 1:]) < _RARE), rows)
+    few = min(few, _FEW if isinstance(lane.inner, Together) else rows)
+    many = [*range(1, few), rows] if few < rows else [*range(1, rows + 1)]
+    steps = [lane.inner if one == 1 else _each(lane.inner, partial(_rows, rows=one))
+             for one in many]
+    known = tuple(step for step in steps if step is not None)
+    if len(known) < len(steps):
+        return None
+    rest = math.fsum(chances[len(many):])
+    return evolve(lane, rows=rows, steps=known, weights=(*chances[:len(many)], rest))
+
+
 def _listed(lane: Sampled, rows: int) -> bool:
     return lane.kind != "fixed" and 0 < lane.rate < 1 and only_gaussian(lane.inner)
 
 
 def _pure_rows(lane: AtomPair, rows: int) -> AtomPair | None:
     """Of anything without infinite losses: so many steps of pure DP, or of whole-number noise."""
+    if lane.normal is not None:
+        sigma, shift = lane.normal
+        return discrete_gaussian_pair(sigma, shift * rows)
     if lane.infinite or lane.q_only:
         return None
     epsilon, steps = lane.steps or (max(abs(loss) for loss in lane.loss), 1)

@@ -158,10 +158,10 @@ def test_releases_on_all_rows():
 
 
 @pytest.mark.parametrize("inside", [
-    pl.PoissonSample(0.1, pl.Laplace(1.0)),
-    pl.PoissonSample(0.1, pl.Sequential((pl.Gaussian(2.0), pl.Laplace(1.0)))),
-    pl.DiscreteGaussian(100.0),
-], ids=["sampled Laplace", "sampled mixture", "discrete"])
+    pl.PoissonSample(0.1, pl.Parallel([pl.Laplace(1.0), pl.Laplace(2.0)])),
+    pl.Sequential((pl.Parallel([pl.Gaussian(2.0), pl.Laplace(1.0)]), pl.Laplace(1.0))),
+    pl.nodes.RandomAllocation(10, pl.Gaussian(2.0)),
+], ids=["sampled parts", "parts", "allocation"])
 def test_what_is_not_proved_has_no_distribution(inside):
     for node, relation in ((pl.nodes.Group(2, inside), "add_remove"),
                            (pl.nodes.AsReplaceOne(inside), "replace_one")):
