@@ -16,6 +16,7 @@ from privledger.accounting.pld.mixtures import binomial
 from privledger.accounting.pld.pairs import AtomPair, pure_pair
 from privledger.accounting.pld.several_rows import _of_any
 from privledger.accounting.pld.shifted import shifted_pair, slopes
+from privledger.cli.export import entry_line
 from privledger.graph import cost_of
 from tests.alone import verify_history
 
@@ -77,7 +78,7 @@ def test_no_group_of_a_random_pure_child_passes_the_pair():
         pairs = {kind: resolve(Sampled(kind, rate, lane.inner, rows, lane.steps, lane.weights),
                                1e-30)[0][0] for kind in ("remove", "add", "replace")}
 
-        def chain(start):
+        def chain(start, rows=rows):
             laws = [start]
             for _ in range(rows):
                 one = laws[-1] * np.exp(e * (source.random(len(start)) < 0.5))
@@ -188,8 +189,6 @@ def test_both_readers_take_such_a_plan():
         plan = ONE(pl.Repeat(pl.PoissonSample(0.01, inside), 200))
         ledger.request(plan, data, delta=1e-6, learner="t").close()
     assert ledger.verify() == []
-    from privledger.cli.export import entry_line
-
     book = verify_history.Book()
     for entry in ledger._history.store.read():
         book.take(entry_line(entry).encode("ascii"))
