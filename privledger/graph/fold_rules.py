@@ -13,7 +13,6 @@ from attrs import evolve
 from privledger.accounting import (
     DEFAULT_ORDERS,
     Cost,
-    Currencies,
     RdpCurve,
     Relation,
     allocation_rdp,
@@ -28,11 +27,13 @@ from privledger.accounting import (
 )
 from privledger.accounting.pld import (
     LEAST_RATE,
+    RHO,
+    SQUARED_MU,
     GaussianPair,
     Losses,
     allocated,
     both_ways,
-    currencies,
+    currency,
     discrete_laplace_pair,
     fixed_size,
     gaussian_shift,
@@ -134,19 +135,17 @@ def _several(
 
     known = _several_losses(exact, inner.pure, steps, losses)
 
-    def priced() -> Currencies:
-        """All of it as so many steps of pure DP, and release by release."""
-        found = [(math.inf, math.inf)] if known is None else [currencies(known)]
-        if math.isfinite(inner.pure):
-            found.append(steps_currencies(inner.pure, steps))
-        return min(one[0] for one in found), min(one[1] for one in found)
+    def priced(which: int) -> float:
+        """All of it as so many steps of pure DP, or release by release."""
+        whole = steps_currencies(inner.pure, steps)[which] if inner.pure < math.inf else math.inf
+        return whole if known is None else min(whole, currency(known, which))
 
     def squared() -> float:
         """Square roots add up from step to step; or less."""
-        return min(multiply_up(inner.gdp_squared, float(steps) ** 2), priced()[0])
+        return min(multiply_up(inner.gdp_squared, float(steps) ** 2), priced(SQUARED_MU))
 
     def rho() -> Fraction | float:
-        return min(inner.rho * steps**2, _fraction(priced()[1]))
+        return min(inner.rho * steps**2, _fraction(priced(RHO)))
 
     return Cost(relation, pure, exact, curve, squared if exact is None else exact, known,
                 f"{what} has no dominating pairs here around what is inside",
@@ -246,21 +245,21 @@ def _(node: PoissonSample, relation: Relation, orders: Orders) -> Cost:
             return poisson_gaussian_rdp(node.rate, down(1 / mu), orders)
         return _sampled_curve(node, inner, pure, losses, orders)
 
-    def priced() -> tuple[Currencies, ...]:
-        """By pure DP, by what a coin says of it on a sample, and by the losses inside."""
-        usual = _amplified(pure)
-        return ((usual.gdp_squared, usual.zcdp), sampled_pure(node.rate, inner.pure),
-                *(() if losses is None else (currencies(losses),)))
+    def priced(which: int) -> float:
+        """By the losses inside, or what a coin says of them on a sample; and by pure DP."""
+        found = math.inf if losses is None else currency(losses, which)
+        if found == math.inf:
+            found = sampled_pure(node.rate, inner.pure, which)
+        return min(found, steps_currencies(pure, 1)[which])
 
     # A sample is no worse than the whole table, as a Gaussian-DP statement too.
     sampled = pure < math.inf
     return Cost(relation, pure, None, curve,
-                (lambda: min(inner.gdp_squared, *(one[0] for one in priced()))) if sampled
+                (lambda: min(inner.gdp_squared, priced(SQUARED_MU))) if sampled
                 else inner.gdp_squared, losses,
                 inner.no_losses or "the sampling rate is too close to 0 or 1",
                 min(1.0, inner.failure * node.rate * (1 + 1e-15)),
-                (lambda: min(inner.rho, _fraction(min(one[1] for one in priced())))) if sampled
-                else inner.rho)
+                (lambda: min(inner.rho, _fraction(priced(RHO)))) if sampled else inner.rho)
 
 
 def _gdp(pure: float, inner: Cost) -> float:

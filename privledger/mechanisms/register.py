@@ -28,12 +28,13 @@ from privledger.accounting import (
     zcdp_rdp,
 )
 from privledger.accounting.pld import (
+    RHO,
     AtomPair,
     BoundedRangePair,
     GaussianPair,
     LaplacePair,
     both_ways,
-    currencies,
+    currency,
     discrete_gaussian_pair,
     discrete_laplace_pair,
     pure_pair,
@@ -219,7 +220,7 @@ def _(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost
     cost = _pure(epsilon, lambda: _response_rdp(pair, epsilon, orders), relation, pair, price)
     known = cost.losses
     return cost if known is None or buckets <= 6 else evolve(
-        cost, zcdp=lambda: min(price[1], currencies(known)[1]))
+        cost, zcdp=lambda: min(price[1], currency(known, RHO)))
 
 
 def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:

@@ -303,6 +303,28 @@ def test_the_forecast_is_the_charge():
         assert ledger.state.units == pytest.approx(value * 2**192, rel=1e-12)
 
 
+def test_weaker_plans_cost_no_more():
+    """Less epsilon, fewer rows, a smaller rate: in both currencies, of every kind."""
+    kinds = (lambda e: pl.Laplace(1 / e), pl.Exponential, pl.PermuteAndFlip,
+             lambda e: pl.DiscreteLaplace(e / 3, 3), lambda e: pl.Asserted(e, "x"),
+             lambda e: pl.Sequential([pl.Laplace(2 / e), pl.Exponential(e / 2)]))
+    source = random.Random(9)
+    for _ in range(150):
+        kind, e, rate = source.choice(kinds), math.exp(source.uniform(-4, 1.5)), source.uniform(
+            1e-4, 1)
+        less, rows = e * source.uniform(0.3, 1), source.randint(2, 5)
+        pairs = [(kind(e), kind(less)), (pl.nodes.Group(rows, kind(e)), kind(e)),
+                 (pl.nodes.Group(rows, kind(e)), pl.nodes.Group(rows, kind(less))),
+                 (kind(e), pl.PoissonSample(rate, kind(e))),
+                 (pl.PoissonSample(rate, kind(e)), pl.PoissonSample(rate, kind(less))),
+                 (pl.PoissonSample(rate, kind(e)), pl.PoissonSample(rate * 0.7, kind(e)))]
+        for dear, weak in pairs:
+            assert mu_of(weak) <= mu_of(dear) * (1 + 1e-6)
+            assert rho_of(weak) <= rho_of(dear) * (1 + 2e-3)
+            if not isinstance(weak, pl.PoissonSample):
+                assert rho_of(weak) <= rho_of(dear) * (1 + 1e-12)
+
+
 SAMPLES = (1e-4, 0.01, 0.2, 0.9)
 
 

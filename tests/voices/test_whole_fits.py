@@ -25,7 +25,7 @@ from privledger_learners import (
 )
 
 import privledger as pl
-from privledger.accounting.gaussian import mu_from_pure
+from privledger.accounting import laplace_currencies, range_currencies
 from privledger.graph import cost_of
 from privledger.guard import release as releasing
 from privledger.guard import session as sessions
@@ -90,7 +90,8 @@ class Twin:
             return
         width = _width(question, question.sketch(one, state), question.sketch(two, state))
         self.epsilon += state * width
-        self.squares += mu_from_pure(state * width) ** 2 if state * width > 0 else 0.0
+        price = range_currencies if _ranged(mechanism) else laplace_currencies
+        self.squares += price(state * width)[0]
 
     def _coin(self, cells, held):
         if isinstance(cells, CoinCells) and cells not in self.rows.cache:
@@ -113,7 +114,11 @@ class Twin:
             else:
                 loss = float(np.abs(apart).sum()) / recipe.noise
                 self.epsilon += loss
-                self.squares += mu_from_pure(loss) ** 2 if loss else 0.0
+                self.squares += laplace_currencies(loss)[0]
+
+
+def _ranged(mechanism):
+    return isinstance(mechanism, pl.Exponential) or getattr(mechanism, "noise", "") == "gumbel"
 
 
 def _coins_of(question):

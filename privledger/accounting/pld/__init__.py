@@ -22,7 +22,7 @@ from privledger.accounting.pld.by_pld import (
     epsilon_by_pld,
     epsilon_lower_by_pld,
 )
-from privledger.accounting.pld.envelopes import currencies, sampled_pure
+from privledger.accounting.pld.envelopes import RHO, SQUARED_MU, currency, sampled_pure
 from privledger.accounting.pld.losses import (
     LEAST_RATE,
     NOTHING,
@@ -56,6 +56,8 @@ from privledger.accounting.pld.several_rows import grouped, replaced
 __all__ = [
     "LEAST_RATE",
     "NOTHING",
+    "RHO",
+    "SQUARED_MU",
     "AtomPair",
     "BoundedRangePair",
     "GaussianPair",
@@ -64,7 +66,7 @@ __all__ = [
     "Price",
     "allocated",
     "both_ways",
-    "currencies",
+    "currency",
     "dearest",
     "delta_by_pld",
     "discrete_gaussian_pair",

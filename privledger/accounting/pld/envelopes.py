@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from privledger.accounting.currencies import (
-    Currencies,
     laplace_currencies,
     range_currencies,
     steps_currencies,
@@ -32,16 +31,13 @@ from privledger.accounting.pld.pairs import (
 from privledger.rounding import add_up, multiply_up, up
 
 _NEAR = 2e-7  # what a squared mu that is found by halving may have too much, relatively
-_NEAR_RHO = 1e-4
+_NEAR_RHO = 5e-4
 _ROUNDS = 40
 _MOST_ORDERS = 400
-_MESH = 64
+_MESH = 56
 _FIRST = 1e-7  # order less 1, from which on Renyi bounds are looked at
 _MOST_ATOMS = 256
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
-
-NOT_KNOWN: Currencies = (math.inf, math.inf)
-
 
 class Corners(NamedTuple):
     """Of a polygon: Q masses, P masses, and what either lacks to 1; shape (n,) each."""
@@ -156,7 +152,7 @@ def _sampled_mu(pair: _Child, rate: float, kind: str) -> float:
     if smooth is None:
         assert isinstance(pair, AtomPair)
         return max(0.0, float(_atom_corners(pair).mixed(rate, kind).gaps().max(initial=0.0)))
-    loss = np.linspace(smooth.top, -smooth.top, 65)
+    loss = np.linspace(smooth.top, -smooth.top, 41)
     highest = 0.0
     for _ in range(_ROUNDS):
         gaps = smooth.corners(loss[:-1], loss[1:]).mixed(rate, kind).gaps()
@@ -201,7 +197,7 @@ def _sampled_rho(pair: _Child, rate: float, kind: str) -> float:
 
 
 def _largest_ratio(loss: Array, p: Array) -> float:
-    """The largest of D_order / order over all orders above 1, to some 1e-4 relative, from above.
+    """The largest of D_order / order over all orders above 1, to some 5e-4 relative, from above.
 
     Between two orders the log moment psi = (order - 1) D lies below its chord by at least half of
     the least second derivative times the distances to both. That is the variance of a tilted loss,
@@ -227,7 +223,8 @@ def _largest_ratio(loss: Array, p: Array) -> float:
 
     first = float(psi(np.array([_FIRST]))[0]) / _FIRST
     # Beyond the last order the largest loss over the order is less than what the first has.
-    beta = np.append(_FIRST, np.geomspace(1e-3, max(4.0, 2 * top / first), 14))
+    beta = np.append(_FIRST, np.exp(np.linspace(
+        math.log(1e-3), math.log(max(4.0, 2 * top / first)), 12)))
     known = psi(beta)
     highest = max(first, top / float(beta[-1] + 1))
     for _ in range(_ROUNDS):
@@ -270,13 +267,18 @@ def _within(beta: Array, known: Array, bend: Array, wide: float) -> Array:
 
 # --- Lanes.
 
+SQUARED_MU, RHO = 0, 1
 
-def currencies(losses: Losses) -> Currencies:
-    """Squared mu and rho of both lanes, rounded up; infinity where nothing is proved here."""
+
+def currency(losses: Losses, which: int) -> float:
+    """Squared mu, or rho, of both lanes, rounded up; infinity where nothing is proved here.
+
+    Args:
+        which: `SQUARED_MU` or `RHO`.
+    """
     one, other = losses.remove, losses.add
     lanes = [one] if losses.symmetric or _dearer(one, other) else [one, other]
-    found = [_of_lane(lane) for lane in lanes]
-    return max(one[0] for one in found), max(one[1] for one in found)
+    return max(_of_lane(lane, which) for lane in lanes)
 
 
 def _dearer(one: Lane, other: Lane) -> bool:
@@ -289,53 +291,57 @@ def _dearer(one: Lane, other: Lane) -> bool:
                  or (isinstance(one.inner, AtomPair) and one.inner.steps is not None)))
 
 
-def _of_lane(lane: Lane) -> Currencies:
+def _of_lane(lane: Lane, which: int) -> float:
     if isinstance(lane, Together):
-        parts = [(_of_lane(part), up(float(count))) for part, count in lane.parts]
-        return (add_up(multiply_up(one[0], times) for one, times in parts),
-                add_up(multiply_up(one[1], times) for one, times in parts))
+        return add_up(multiply_up(_of_lane(part, which), up(float(count)))
+                      for part, count in lane.parts)
     if isinstance(lane, Dearest):
-        choices = [_of_lane(one) for one in lane.choices]
-        return max(one[0] for one in choices), max(one[1] for one in choices)
+        return max(_of_lane(one, which) for one in lane.choices)
     if isinstance(lane, GaussianPair):
         squared = multiply_up(lane.mu, lane.mu)
-        return (squared, up(0.5 * squared)) if lane.tight else NOT_KNOWN
+        return (squared, up(0.5 * squared))[which] if lane.tight else math.inf
     if isinstance(lane, LaplacePair):
-        return laplace_currencies(lane.epsilon)
+        return laplace_currencies(lane.epsilon)[which]
     if isinstance(lane, BoundedRangePair):
-        return range_currencies(lane.eta)
+        return range_currencies(lane.eta)[which]
     if isinstance(lane, AtomPair) and lane.steps is not None:
-        return steps_currencies(*lane.steps)
+        return steps_currencies(*lane.steps)[which]
     if isinstance(lane, AtomPair) and _listed(lane):
-        loss, p, _ = _ordered(lane)
-        mu = max(0.0, float(_atom_corners(lane).gaps().max(initial=0.0)))
-        return multiply_up(mu, up(mu)), up(_largest_ratio(loss, p))
+        if which == RHO:
+            loss, p, _ = _ordered(lane)
+            return up(_largest_ratio(loss, p))
+        return _squared_up(max(0.0, float(_atom_corners(lane).gaps().max(initial=0.0))))
     if isinstance(lane, Sampled) and lane.rows == 1 and lane.kind in ("remove", "add"):
-        return _of_sample(lane.inner, lane.rate, lane.kind)
-    return NOT_KNOWN
+        return _of_sample(lane.inner, lane.rate, lane.kind, which)
+    return math.inf
+
+
+def _squared_up(mu: float) -> float:
+    mu = up(mu * (1 + 1e-13))
+    return multiply_up(mu, mu)
 
 
 def _listed(pair: AtomPair) -> bool:
     return not (pair.infinite or pair.q_only) and len(pair.loss) <= _MOST_ATOMS
 
 
-def _of_sample(lane: Lane, rate: float, kind: str) -> Currencies:
+def _of_sample(lane: Lane, rate: float, kind: str, which: int) -> float:
     if isinstance(lane, AtomPair) and not _listed(lane):
-        return NOT_KNOWN
+        return math.inf
     if not isinstance(lane, LaplacePair | BoundedRangePair | AtomPair):
-        return NOT_KNOWN
-    mu, rho = _sampled_mu(lane, rate, kind), _sampled_rho(lane, rate, kind)
+        return math.inf
+    if which == SQUARED_MU:
+        return _squared_up(_sampled_mu(lane, rate, kind))
+    rho = up(_sampled_rho(lane, rate, kind))
     if isinstance(lane, BoundedRangePair):
         # The range of a sample (docs/proofs/bounded-range.md, "On a Poisson sample").
-        rho = min(rho, range_currencies(up(math.log1p(
-            multiply_up(rate, up(up(math.expm1(lane.eta))))) * (1 + 1e-15)))[1])
-    mu = up(mu * (1 + 1e-13))
-    return multiply_up(mu, mu), up(rho)
+        more = multiply_up(rate, up(up(math.expm1(lane.eta))))
+        rho = min(rho, range_currencies(up(math.log1p(more) * (1 + 1e-15)))[1])
+    return rho
 
 
-def sampled_pure(rate: float, epsilon: float) -> Currencies:
+def sampled_pure(rate: float, epsilon: float, which: int) -> float:
     """Of a Poisson sample of anything that is epsilon-DP: the coin is the worst."""
     if not 1e-12 <= epsilon <= 600:
-        return NOT_KNOWN
-    return _of_sample(pure_pair(epsilon, tight=False), rate, "remove") if rate < 1 else (
-        steps_currencies(epsilon, 1))
+        return math.inf
+    return _of_sample(pure_pair(epsilon, tight=False), rate, "remove", which)
