@@ -64,7 +64,8 @@ def steps_currencies(epsilon: float, steps: int) -> Currencies:
     if epsilon == 0 or steps == 0:
         return 0.0, 0.0
     if steps == 1:
-        return _both(mu_from_pure(epsilon), epsilon * math.tanh(0.5 * epsilon))
+        mu = mu_from_pure(epsilon)
+        return multiply_up(mu, mu), up(epsilon * math.tanh(0.5 * epsilon) * (1 + 1e-15))
     half = steps // 2
     mu = 2 * _quantile(epsilon, half + 1) if steps % 2 else (
         _quantile(epsilon, half + 1) + _quantile(epsilon, half))
