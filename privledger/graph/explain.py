@@ -34,8 +34,8 @@ _LONG = {
 }
 _LOOSER = {
     "pure": "adds worst cases and ignores that they rarely meet; delta buys little",
-    "gdp": "every pure part is replaced by the Gaussian that dominates it, and samples count "
-           "as whole tables",
+    "gdp": "every part is replaced by the Gaussian that dominates it, and samples of Gaussians "
+           "count as whole tables",
     "zcdp": "every part is replaced by a Gaussian's Renyi curve that lies above its own",
     "rdp": "keeps one moment of the loss at a time; the conversion to delta loses the rest",
     "pld": "this pair dominates without being attained, and its product costs more than the "
