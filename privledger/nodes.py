@@ -14,6 +14,7 @@ from privledger.graph import (
     RandomAllocation,
     TruncatedPoissonSample,
     Tuning,
+    advantage,
     alone,
     correlated_gaussian,
     from_dp_event,
@@ -24,6 +25,8 @@ from privledger.graph import (
     several_of_many,
     to_dp_event,
     to_json,
+    tpr,
+    tradeoff,
     view,
 )
 from privledger.mechanisms import PartitionSelection
@@ -43,6 +46,7 @@ __all__ = [
     "RandomAllocation",
     "TruncatedPoissonSample",
     "Tuning",
+    "advantage",
     "alone",
     "correlated_gaussian",
     "from_dp_event",
@@ -53,5 +57,7 @@ __all__ = [
     "several_of_many",
     "to_dp_event",
     "to_json",
+    "tpr",
+    "tradeoff",
     "view",
 ]

@@ -18,7 +18,15 @@ from privledger.accounting.cost import Cost
 from privledger.accounting.gaussian import delta_from_mu, epsilon_from_mu
 from privledger.accounting.pld import Price, delta_by_pld, epsilon_by_pld, epsilon_lower_by_pld
 from privledger.errors import InvalidValue, UnsupportedNode
-from privledger.rounding import MOST_COUNT, down, non_negative, positive, probability, up
+from privledger.rounding import (
+    MOST_COUNT,
+    down,
+    multiply_up,
+    non_negative,
+    positive,
+    probability,
+    up,
+)
 
 ACCOUNTANTS: tuple[str, ...] = ("best", "pure", "gdp", "zcdp", "rdp", "pld")
 
@@ -260,11 +268,11 @@ def _proved(this: _This, chance: float, accountant: str) -> Certificate:
 
 
 def _without_failure(delta: float, failure: float) -> float | None:
-    """What is left of delta beside the failure probability; None if nothing is."""
-    if failure == 0:
-        return delta
-    left = down(delta - failure)
-    return left if left > 0 else None
+    """What is left of delta where nothing fails, (delta - failure) / (1 - failure); None if the
+    failures alone are more than delta."""
+    if failure == 0 or not failure <= delta:
+        return None if failure else delta
+    return down(down(delta - failure) / (1 - failure) * (1 - 4e-16)) if failure < delta else 0.0
 
 
 def _nothing(cost: Cost, accountant: str, what: str) -> str:
@@ -288,7 +296,8 @@ def delta_at(cost: Cost, epsilon: float, accountant: str = "best") -> Certificat
     _check(cost, accountant)
     found = [
         certificate if certificate.accountant not in _BESIDES_FAILURE or cost.failure == 0
-        else evolve(certificate, delta=min(1.0, up(certificate.delta + cost.failure)))
+        else evolve(certificate, delta=min(1.0, up(cost.failure + multiply_up(
+            up(1 - cost.failure), certificate.delta))))
         for certificate in _candidates(_DELTA, cost, accountant, lambda _: target)
     ]
     if not found:

@@ -8,7 +8,7 @@ guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
@@ -215,10 +215,31 @@ def sequential(costs: Sequence[Cost]) -> Cost:
         _later(costs, lambda: sum_curves(cost.curve for cost in costs)),
         _put_off(costs, "_gdp_squared", lambda: add_up(cost.gdp_squared for cost in costs)),
         *_losses(costs, lambda known: together([(part, 1) for part in known])),
-        add_up(cost.failure for cost in costs),
+        any_fails((cost.failure, 1) for cost in costs),
         _put_off(costs, "_rho", lambda: _rho_of(costs, sum_fractions)),
         part,
     )
+
+
+_EXACTLY = 256  # coins whose chances are multiplied as fractions
+
+
+def any_fails(failures: Iterable[tuple[float, int]]) -> float:
+    """1 - product of (1 - failure)^times, rounded up: coins of their own, of which none may tell
+    (docs/proofs/composition.md)."""
+    known = [(failure, times) for failure, times in failures if failure]
+    if not known or (len(known) == 1 and known[0][1] == 1):
+        return known[0][0] if known else 0.0
+    if any(failure >= 1 for failure, _ in known):
+        return 1.0
+    if sum(times for _, times in known) <= _EXACTLY:
+        kept = math.prod(((1 - Fraction(failure)) ** times for failure, times in known),
+                         start=Fraction(1))
+        return part_up(1 - kept)
+    logs = add_up(multiply_up(up(-math.log1p(-failure) * (1 + 4e-16)), up(float(times)))
+                  for failure, times in known)
+    summed = add_up(multiply_up(failure, up(float(times))) for failure, times in known)
+    return min(1.0, summed, up(-math.expm1(-logs) * (1 + 4e-16)))
 
 
 def _parts(
@@ -284,7 +305,7 @@ def repeat(cost: Cost, count: int) -> Cost:
         gdp_squared=_put_off((cost,), "_gdp_squared",
                              lambda: multiply_up(cost.gdp_squared, times)),
         losses=None if cost.losses is None else together([(cost.losses, repeats)]),
-        failure=multiply_up(cost.failure, times),
+        failure=any_fails([(cost.failure, repeats)]),
         zcdp=_put_off((cost,), "_rho",
                       lambda: _rho_of([cost], lambda parts: parts[0] * repeats)),
     )

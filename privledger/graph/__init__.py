@@ -34,7 +34,7 @@ from privledger.graph.nodes import (
 )
 from privledger.graph.per_record import rdp_per_record
 from privledger.graph.plan_json import canonical, from_json, to_json
-from privledger.graph.price import calibrate, certify, delta, epsilon, rdp
+from privledger.graph.price import advantage, calibrate, certify, delta, epsilon, rdp, tpr, tradeoff
 
 __all__ = [
     "SIZED",
@@ -60,6 +60,7 @@ __all__ = [
     "TruncatedPoissonSample",
     "Trust",
     "Tuning",
+    "advantage",
     "alone",
     "as_released",
     "calibrate",
@@ -85,6 +86,8 @@ __all__ = [
     "share_of",
     "to_dp_event",
     "to_json",
+    "tpr",
+    "tradeoff",
     "trusts",
     "view",
 ]

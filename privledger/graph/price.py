@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from privledger.accounting import Certificate as PriceCertificate
 from privledger.accounting import (
     Relation,
+    Tradeoff,
     check_relation,
+    cost_tradeoff,
     delta_at,
     epsilon_at,
     largest_count,
@@ -115,6 +117,46 @@ def rdp(
     curve = cost_of(node, relation, grid).curve
     found = dict(zip(curve.orders, curve.bounds, strict=True))
     return np.array([found[order] for order in wanted])
+
+
+def tradeoff(node: Node, relation: Relation = "add_remove") -> Tradeoff:
+    """What a test of two neighbouring tables can find out of running `node` once, at most.
+
+    The result has `hits(wrong)`, `advantage`, `accuracy(prior)`, `precision(prior, wrong)` and
+    `rows(number)`; all are rounded up (docs/proofs/risk.md).
+
+    Args:
+        node: a plan that is fixed before anything is seen.
+
+    Raises:
+        UnsupportedNode: nothing is proved for it.
+    """
+    cost = cost_of(node, check_relation(relation))
+    reach = epsilon_at(cost, max(1e-6, min(0.5, 2 * cost.failure))).epsilon
+    return cost_tradeoff(cost, min(max(reach, 1e-3), 300.0))
+
+
+def tpr(node: Node, fpr: float, relation: Relation = "add_remove") -> float:
+    """The true positive rate, at most, of an attacker whose false positive rate is `fpr`.
+
+    One point of `tradeoff`: whoever sees the output of `node` and guesses whether one record
+    was there.
+
+    >>> from privledger.mechanisms import Gaussian
+    >>> round(tpr(Gaussian(1.0), 0.01), 4)
+    0.0924
+    """
+    return tradeoff(node, relation).hits(fpr)
+
+
+def advantage(node: Node, relation: Relation = "add_remove") -> float:
+    """True positive rate less false positive rate, at most, of every attacker on `node`.
+
+    >>> from privledger.mechanisms import Gaussian
+    >>> round(advantage(Gaussian(1.0)), 4)
+    0.3829
+    """
+    return tradeoff(node, relation).advantage
 
 
 def calibrate(

@@ -13,9 +13,9 @@ from textwrap import fill
 
 from attrs import frozen
 
-from privledger.accounting import Tradeoff, check_relation, cost_tradeoff, epsilon_at, pure_tradeoff
+from privledger.accounting import Tradeoff, check_relation, pure_tradeoff
 from privledger.errors import InvalidValue
-from privledger.graph import Node, cost_of, trusts
+from privledger.graph import Node, tradeoff, trusts
 from privledger.ledger import Budget
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
@@ -221,9 +221,7 @@ def plan_risk(plan: Node, relation: str, about: str = "row", *, wrong: Sequence[
         UnsupportedNode: nothing is proved for it.
     """
     wrong, priors = checked_level("wrong", wrong), checked_level("prior", priors)
-    cost = cost_of(plan, check_relation(relation))
-    reach = epsilon_at(cost, max(1e-6, min(0.5, 2 * cost.failure))).epsilon
-    curve = cost_tradeoff(cost, min(max(reach, 1e-3), 300.0))
+    curve = tradeoff(plan, check_relation(relation))
     vouched = any(type(leaf).__name__.startswith("Asserted") for leaf in leaves(plan))
     odds = _odds(curve, wrong, (1, ROWS) if several else (1,))
     return Risk(curve.source, relation, about, odds,

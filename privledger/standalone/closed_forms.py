@@ -176,3 +176,10 @@ def on_sample(rate: float, shape: Shape, pure: float) -> Both:
     if shape[0] == RANGE:
         rho = min(rho, of_range(pure)[1])
     return mu * mu * (1 - 1e-6), rho
+
+
+def any_fails(failures: list[tuple[float, int]]) -> float:
+    """The chance that one of several coins, each thrown so often, tells all."""
+    if any(failure >= 1 for failure, _ in failures):
+        return 1.0
+    return -math.expm1(math.fsum(times * math.log1p(-failure) for failure, times in failures))

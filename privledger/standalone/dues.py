@@ -250,13 +250,13 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
             raise Bad("a plan that is not pure, and no delta")
         return Due(Fraction(found.pure) * UNIT)
     shared = -((-Fraction(share) * DELTA_UNIT) // 1)
-    if found.failure >= share:
+    if found.failure > share * (1 + 1e-12):
         raise Bad("a plan that fails more often than its delta says")
     if found.exact is not None:
         return Due(Fraction(epsilon_of_mu(math.sqrt(found.exact), share)) * UNIT, shared)
     if node_failing(plan):
         # An openly failing coin is the worst of all that are (epsilon, delta)-DP.
-        likely = (share - found.failure) / (1 - found.failure)
+        likely = max(0.0, share - found.failure) / (1 - found.failure)
         least = math.log(max(1.0, math.exp(found.pure) - likely * (1 + math.exp(found.pure))))
         return Due(Fraction(least) * UNIT, shared)
     if renyi_only(plan, relation):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from .closed_forms import lesser
+from .closed_forms import any_fails, lesser
 from .leaves import (
     Price,
     allocated_gaussian,
@@ -51,7 +51,7 @@ def in_sequence(parts: list[Price]) -> Price:
     found = Price(lambda order: math.fsum(one.renyi(order) for one in parts),
                   math.fsum(one.pure for one in parts), exact,
                   math.fsum(one.gdp for one in parts), math.fsum(one.zcdp for one in parts),
-                  math.fsum(one.failure for one in parts))
+                  any_fails([(one.failure, 1) for one in parts]))
     found.rows = lambda steps: lesser(found.by_steps(steps), tuple(
         map(math.fsum, zip(*[one.rows(steps) for one in parts], strict=True))))
     return found
@@ -80,7 +80,8 @@ def repeat(node: Node, relation: str) -> Price:
         return one
     found = Price(lambda order: times * one.renyi(order), times * one.pure if one.pure else 0.0,
                   None if one.exact is None else times * one.exact, times * one.gdp if one.gdp
-                  else 0.0, times * one.zcdp if one.zcdp else 0.0, times * one.failure)
+                  else 0.0, times * one.zcdp if one.zcdp else 0.0,
+                  any_fails([(one.failure, times)]))
     found.rows = lambda steps: lesser(found.by_steps(steps), tuple(
         times * one for one in one.rows(steps)))
     return found

@@ -5,9 +5,13 @@ import random
 import subprocess
 import sys
 
+import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import privledger as pl
 from privledger.accounting import (
     DEFAULT_ORDERS,
     Cost,
@@ -26,6 +30,7 @@ from privledger.accounting import (
     repeat,
     sequential,
 )
+from privledger.accounting.cost import any_fails
 from privledger.errors import InvalidCurve, InvalidValue, RelationMismatch, UnsupportedNode
 
 
@@ -226,3 +231,31 @@ def test_import_needs_no_scipy_stats() -> None:
     code = "import sys, privledger.accounting; print('scipy.stats' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_failures_compose_as_coins_of_which_none_tells():
+    """1 - product of (1 - delta), attained by coins that tell openly; a delta that suffices."""
+    plan = pl.Repeat(pl.Asserted(1.0, "a coin", 0.1), 3)
+    assert pl.epsilon(plan, 0.271) == 3.0 and pl.epsilon(pl.Asserted(1.0, "one", 1e-6), 1e-6) == 1
+    with pytest.raises(pl.InvalidValue):
+        pl.epsilon(plan, 0.2709)
+    mixed = pl.Sequential([pl.Asserted(0.5, "a", 0.1), pl.Asserted(0.25, "b", 0.2),
+                           pl.Gaussian(2.0)])
+    chances = [(0.1, 0.5), (0.2, 0.25)]
+    for epsilon in (0.0, 0.5, 1.0):
+        told = 1 - math.prod(1 - delta for delta, _ in chances)
+        pure = [(1 - delta, pl.Asserted(pure, "pure")) for delta, pure in chances]
+        rest = pl.delta(pl.Sequential([*(one for _, one in pure), pl.Gaussian(2.0)]), epsilon)
+        true = told + (1 - told) * rest
+        for accountant in ("best", "pld"):
+            found = pl.delta(mixed, epsilon, accountant=accountant)
+            assert true * (1 - 1e-4) <= found <= true * (1 + 1e-4)
+        assert pl.delta(mixed, epsilon, accountant="gdp") >= true * (1 - 1e-9)
+
+
+@given(st.lists(st.tuples(st.floats(1e-12, 0.5), st.integers(1, 400)), min_size=1, max_size=4))
+def test_failures_are_rounded_up_and_hardly(failures):
+    found = any_fails(failures)
+    with mp.workdps(60):
+        true = 1 - mp.fprod((1 - mp.mpf(failure)) ** times for failure, times in failures)
+        assert true <= found <= true * (1 + mp.mpf(10) ** -12) + mp.mpf(10) ** -300

@@ -93,6 +93,20 @@ def test_a_plan_of_gaussians_is_met(mu):
     assert curve.advantage == pytest.approx(2 * norm.cdf(mu / 2) - 1, rel=1e-9)
 
 
+def test_a_point_of_the_curve_has_a_public_name():
+    """Rates of an attack, by the field's names, are those of the curve and of `explain`."""
+    plan = pl.Repeat(pl.PoissonSample(0.01, pl.Gaussian(1.0)), 100)
+    curve = pl.nodes.tradeoff(plan)
+    assert pl.nodes.tpr(plan, 0.01) == curve.hits(0.01)
+    assert pl.nodes.advantage(plan) == curve.advantage
+    assert pl.nodes.tpr(plan, 0.0) < 1e-9 and pl.nodes.tpr(plan, 1.0) == 1.0
+    assert pl.nodes.tpr(pl.Gaussian(1.0), 0.01) >= norm.cdf(norm.ppf(0.01) + 1)
+    exchanged = pl.nodes.AsReplaceOne(plan)
+    assert pl.nodes.tpr(exchanged, 0.01, "replace_one") > pl.nodes.tpr(plan, 0.01)
+    with pytest.raises(pl.errors.RelationMismatch):
+        pl.nodes.advantage(plan, "replace_one")
+
+
 def test_a_sampled_gaussian_is_met_within_a_hundredth():
     """The pair of one round is known: thresholds on x, in either direction."""
     rate, sigma = 0.2, 0.8

@@ -298,6 +298,8 @@ NUMBERS = {
     "LabelQuery.candidates": (lambda b, d, v: pl.questions.LabelQuery(d, candidates=[[v, 1]]),
                               PLACE),
     "rdp_per_record.shares": (lambda b, d, v: pl.nodes.rdp_per_record(G, [v], [2.0]), FINITE),
+    "tpr.fpr": (lambda b, d, v: pl.nodes.tpr(G, v),
+                [*NONE, None, *SUBNORMAL, *NEGATIVE, 1.5, 1e300]),
     "several_of_many.rounds": (lambda b, d, v: pl.nodes.several_of_many(v, 1, G), COUNT),
     "several_of_many.participations": (
         lambda b, d, v: pl.nodes.several_of_many(10**9, v, G), COUNT),

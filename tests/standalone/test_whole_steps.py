@@ -41,6 +41,17 @@ def test_what_was_granted_is_right_and_a_tenth_less_is_not(plan, delta, tmp_path
     assert granted(fresh, price, delta, tmp_path / "wrong.db") != []
 
 
+@pytest.mark.parametrize(("count", "delta"), [(1, 1e-6), (3, 0.271)])
+def test_a_delta_that_suffices_is_granted_and_both_verifiers_say_so(count, delta, tmp_path):
+    plan = pl.Repeat(pl.Asserted(1.0, "so they say", 0.1 if count > 1 else delta), count)
+    with pl.Ledger.create(tmp_path / "a.db", budget=pl.Budget(float(count), delta),
+                          filter="basic") as ledger:
+        data = ledger.protect({"a": np.zeros(100)}, np.array(["u"] * 100), SCHEMA)
+        ledger.request(plan, data).close()
+        assert not ledger.verify()
+    assert verify_history.read_history(str(tmp_path / "a.db")).faults == []
+
+
 def granted(plan, price, delta, path):
     """What the stand-alone verifier has to say of a ledger with one grant."""
     with pl.Ledger.create(path, budget=pl.Budget(1.01 * price, delta), filter="basic",

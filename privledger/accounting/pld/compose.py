@@ -325,11 +325,13 @@ class _Sum:
 def _infinite(summed: _Sum) -> float:
     """1 - product of (1 - infinite), with totals that rounding pushed above 1."""
     grown = sum(count * _grown(masses) for masses, count in summed.items)
-    single = sum(count * masses.infinite for masses, count in summed.items)
+    if any(masses.infinite >= 1 for masses, _ in summed.items):
+        return 1.0
+    log_none = sum(count * -math.log1p(-masses.infinite) for masses, count in summed.items)
     for group in summed.blends:
         grown += group.total(np.array([_grown(masses) for masses in group.knots]))
-        single += group.total(np.array([masses.infinite for masses in group.knots]))
-    return min(1.0, single * math.exp(min(grown, 50.0)) * (1 + 1e-12))
+        log_none += group.total(-np.log1p(-np.array([masses.infinite for masses in group.knots])))
+    return min(1.0, -math.expm1(-log_none) * math.exp(min(grown, 50.0)) * (1 + 1e-12))
 
 
 def _grown(masses: Masses) -> float:
