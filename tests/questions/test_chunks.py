@@ -230,7 +230,7 @@ def test_responses_stay_in_the_order_of_the_records(cuts, order):
 
 def test_the_law_is_tried_on_every_kind():
     kinds = {type(question) for question, _ in (*SUMMED, *features())} | {
-        Q.LabelQuery, Q.ResponseQuery}
+        Q.LabelQuery, Q.ResponseQuery, Q.GroupQuery}  # the last: tests/questions/test_groups.py
     assert kinds == set(closed_set.QUESTIONS)
     asked = [question for question, _ in SUMMED if type(question) is Q.Query]
     assert {type(block) for question in asked for block in question.blocks} == set(

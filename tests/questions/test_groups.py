@@ -258,6 +258,15 @@ def test_a_table_that_does_not_fit_is_refused_without_its_values():
         assert "secret" not in str(told.value)
 
 
+@given(st.lists(st.integers(-1, 4), max_size=20), st.integers(0, 20))
+def test_counts_of_stretches_are_those_of_the_whole(codes, cut):
+    rows, question = rows_of(codes), GroupQuery(pl.Dataset(SCHEMA, None), "g")
+    state = question.prepare(NODE, "add_remove")
+    parts = [rows.subset(part) for part in np.split(np.arange(len(codes)), [min(cut, len(codes))])]
+    found = question.merge(*(question.sketch(part, state) for part in parts))
+    assert found.counts == question.sketch(rows, state).counts
+
+
 def test_counts_merge_name_by_name():
     question = GroupQuery(pl.Dataset(SCHEMA, None), "g")
     whole = question.merge(GroupCounts({"a": 2, "b": 1}), GroupCounts({"b": 4}))
