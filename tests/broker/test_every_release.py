@@ -24,7 +24,7 @@ from tests.standalone.histories import lines_of
 from tests.standalone.test_two_verifiers import alone, ours
 
 CASES = [(relation, name) for relation, found in RELEASES.items() for name in found]
-IN_CHUNKS_REFUSED = {"response", "fixed size", "cut off"}  # of a table in memory: docs/engines.md
+IN_CHUNKS_REFUSED = {"groups", "response", "fixed size", "cut off"}  # of a table in memory: docs/engines.md
 # Secret ones, of every chunk its own.
 COINS = {"poisson", "parts by coins", "fixed size", "cut off", "allocation"}
 NOT_RELEASED = {"Asserted", "AssertedZCDP"}  # somebody's word, not a mechanism of ours
@@ -34,13 +34,14 @@ def table():
     rng = np.random.default_rng(2)
     x = rng.random(N)
     return {"x": x, "z": rng.uniform(-1, 1, N),
-            "c": np.array(["u", "v", "w"], dtype=object)[rng.integers(0, 3, N)]}, np.where(
+            "c": np.array(["u", "v", "w"], dtype=object)[rng.integers(0, 3, N)],
+            "g": np.array(["many", "few"])[(rng.random(N) < 0.1).astype(int)]}, np.where(
                 x > 0.4, "yes", "no")
 
 
 def guarded(relation, engine=None, *, mode="simulation", seed=5):
     more = {"seed": seed} if mode == "simulation" else {}
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e3, 1e-6), relation=relation, mode=mode,
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e3, 1e-6, 5e-7), relation=relation, mode=mode,
                               filter="rdp", **more)
     return ledger, ledger.protect(*table(), SCHEMA, name="p", engine=engine,
                                   public_features=relation == "replace_label")

@@ -11,6 +11,7 @@ SCHEMA = pl.Schema("all", (
     pl.Column("x", "numeric", "feature", 0.0, 1.0),
     pl.Column("z", "numeric", "feature", -1.0, 1.0),
     pl.Column("c", "categorical", "feature", categories=("u", "v", "w")),
+    pl.Column("g", "text", "key"),
     pl.Column("label", "categorical", "target", categories=("no", "yes"))))
 
 
@@ -59,6 +60,9 @@ ADD_REMOVE = {
     "feature, noisy max": _one(pl.ReportNoisyMax(0.5, "gumbel"), lambda data: data.features_by(
         "rank")),
     "features, top k": _one(pl.TopK(2, 0.5, "gumbel"), lambda data: data.features_by("rank")),
+    "table": _one(EM, lambda data: pl.questions.TableChoice(
+        data, (data.cells("c"), data.cells("x", [0.5])), [20.0] * 7, [0.0, 5.0])),
+    "groups": _one(pl.nodes.PartitionSelection(45.0, 2.0), lambda data: data.groups("g")),
     "sparse vector": _above(pl.SparseVector(4.0, 8.0, 2)),
     "poisson": _sampled(lambda node: pl.PoissonSample(0.5, node), lambda data: data.poisson(0.5),
                         G),
@@ -89,6 +93,8 @@ def plain(answer):
     """An answer as plain values."""
     if hasattr(answer, "feature"):
         return [np.asarray(answer.feature).tolist(), np.asarray(answer.cut).tolist()]
+    if hasattr(answer, "names"):
+        return [list(answer.names), answer.counts.tolist()]
     if isinstance(answer, list | tuple):
         return [plain(one) for one in answer]
     return np.asarray(answer).tolist()
