@@ -24,7 +24,8 @@ from tests.standalone.histories import lines_of
 from tests.standalone.test_two_verifiers import alone, ours
 
 CASES = [(relation, name) for relation, found in RELEASES.items() for name in found]
-IN_CHUNKS_REFUSED = {"groups", "response", "fixed size", "cut off"}  # of a table in memory: docs/engines.md
+# Of a table in memory: docs/engines.md
+IN_CHUNKS_REFUSED = {"groups", "response", "fixed size", "cut off"}
 # Secret ones, of every chunk its own.
 COINS = {"poisson", "parts by coins", "fixed size", "cut off", "allocation"}
 NOT_RELEASED = {"Asserted", "AssertedZCDP"}  # somebody's word, not a mechanism of ours
