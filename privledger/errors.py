@@ -94,12 +94,14 @@ class PrivledgerError(Exception):
 class InvalidValue(PrivledgerError, ValueError):
     """A parameter that can never be right: NaN, infinite, negative, boolean, out of range."""
 
-    def __init__(self, name: str, value: object, rule: str) -> None:
-        super().__init__(f"{name} must be {rule}, got {value!r}{meant_of(rule, value)}")
+    def __init__(self, name: str, value: object, rule: str, text: str = "") -> None:
+        wanted, colon, why = rule.partition(": ")
+        super().__init__(text or f"{name} must be {wanted}, got {value!r}{meant_of(rule, value)}"
+                                 f"{colon}{why}")
         self.name, self.value, self.rule = name, value, rule
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (self.name, self.value, self.rule)
+        return type(self), (self.name, self.value, self.rule, str(self))
 
 
 class InvalidMechanism(InvalidValue):
@@ -253,11 +255,11 @@ class NotSettled(LedgerError):
         text = (f"{grant}: {many(releases, 'release')} {'is' if releases == 1 else 'are'} out and "
                 f"its charge stands, but the ledger could not be written ({cause}). ")
         if spill is not None:
-            text += (f"What was released is kept in {spill} and is taken up when the ledger is "
-                     "next opened for writing, or by calling close() again")
+            text += (f"The list of releases is kept in {spill}. The ledger takes it in when it "
+                     "is next opened for writing, or when close() is called again")
         else:
-            text += (f"What was released could not be kept in a file either ({why}): only this "
-                     "process knows it. Mend the place, then call close() again")
+            text += (f"The list of releases could not be kept in a file either ({why}): only this "
+                     "process has it. Make the ledger's folder writable, then call close() again")
         super().__init__(text)
         self.grant, self.releases, self.cause = grant, releases, cause
         self.spill, self.why = spill, why
@@ -317,7 +319,7 @@ class IsolationLimit(IsolationError):
     """
 
     def __init__(self, limit: str, allowed: float, text: str = "") -> None:
-        super().__init__(text or f"the learner passed a limit of its process: {limit} = "
+        super().__init__(text or f"the learner exceeded a limit of its process: {limit} = "
                                  f"{allowed:g}; what was charged stands")
         self.limit, self.allowed = limit, allowed
 

@@ -17,30 +17,33 @@ WITHIN, REFUSED, USAGE, NOT_TRUSTED, INTERNAL, NOTHING = range(6)
 """Exit codes of `privledger check`."""
 
 RULES = {
-    "over-epsilon": "More epsilon is spent, reserved or asked for than is allowed.",
+    "over-epsilon": "More epsilon is spent, reserved or requested than is allowed.",
     "over-delta": "A larger delta than is allowed.",
-    "under-delta": "A delta is promised that is smaller than the policy's least, and not 0.",
+    "under-delta": "The promised delta is smaller than the policy's minimum, and not 0.",
     "data-over-epsilon": "More epsilon than is allowed for one table.",
     "data-over-delta": "A larger delta than is allowed for one table.",
     "wrong-relation": "Prices are stated for another neighbouring relation.",
-    "simulation-noise": "Seeded noise, which protects nobody.",
+    "simulation-noise": "Seeded noise, which protects no person.",
     "asserted-node": "A cost or a sensitivity that is an unverified claim.",
     "learner-not-allowed": "A learner that is not on the list.",
     "mechanism-not-allowed": "A mechanism that is not on the list.",
-    "isolation-not-allowed": "A learner was kept from the rows in a way that is not on the list.",
+    "isolation-not-allowed": "A learner was isolated from the rows in a way that is not on the "
+                             "list.",
     "library-not-allowed": "A run of another library, or of a version, that is not on the list.",
     "window-not-allowed": "A period was opened that is not on the list.",
     "shared-noise": "Parties of a federation share noise.",
-    "too-few-honest": "Parties that share noise need fewer honest ones than are asked for.",
-    "over-alone-epsilon": "More epsilon than is allowed if all others give their noise away.",
-    "too-few-rows": "A table that declares fewer rows than are asked for, or none.",
-    "receipt-missing": "The policy asks for a receipt or a head to compare with.",
-    "receipt-is-in-history": "A tail was cut, an old copy came back, or it is another ledger.",
+    "too-few-honest": "Parties that share noise assume fewer honest ones than are required.",
+    "over-alone-epsilon": "More epsilon than is allowed if all other parties reveal their noise.",
+    "too-few-rows": "A table declares fewer rows than are required, or none.",
+    "receipt-missing": "The policy requires a receipt or a head to compare with.",
+    "receipt-is-in-history": "Last entries were deleted, an old copy was restored, or it is "
+                             "another ledger.",
     "receipt-is-signed": "The receipt is not signed with the key that was given.",
-    "ledger-is-there": "The run's ledger is gone, and nobody said that there is none yet.",
+    "ledger-is-there": "The run's ledger is missing, and neither --new-ledger nor the policy says "
+                       "that none exists yet.",
     "ledger-not-trusted": "The ledger is damaged, edited, or cannot be read.",
-    "nothing-to-check": "There is nothing in it that could be compared.",
-    "cannot-check": "The check itself failed; nothing is known.",
+    "nothing-to-check": "The ledger contains nothing that could be compared.",
+    "cannot-check": "The check itself failed; nothing was checked.",
 }
 """Rules of `privledger check`: identifier, and what it means. Stable across versions."""
 
@@ -54,7 +57,7 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
             "over-epsilon", -1,
             f"epsilon {_charge(facts.epsilon)} is over the policy's {most}; at most {most} in "
             f"all would fit" if facts.asked is None else
-            f"the run asks for epsilon {_charge(facts.asked)}, {_charge(facts.before)} is spent: "
+            f"the run requests epsilon {_charge(facts.asked)}, {_charge(facts.before)} is spent: "
             f"{_charge(facts.epsilon)} in all is over the policy's {most}; at most {most} in all "
             "would fit"))
     if facts.refusal:

@@ -108,7 +108,7 @@ def positive(name: str, value: object) -> float:
     """A finite, normal float above zero."""
     result = number(name, value)
     if not result >= _SMALLEST:
-        raise InvalidValue(name, value, "a number above zero (and not subnormal)")
+        raise InvalidValue(name, value, "above zero")
     return result
 
 
@@ -118,7 +118,7 @@ def moderate(name: str, value: object) -> float:
         return value
     result = number(name, value)
     if not 1e-140 <= result <= 1e140:
-        raise InvalidValue(name, value, "a number from 1e-140 to 1e140")
+        raise InvalidValue(name, value, "from 1e-140 to 1e140")
     return result
 
 
@@ -128,7 +128,7 @@ def non_negative(name: str, value: object) -> float:
         return value
     result = number(name, value)
     if not (result == 0 or result >= _SMALLEST):
-        raise InvalidValue(name, value, "zero or a number above it (and not subnormal)")
+        raise InvalidValue(name, value, "zero or above")
     return result
 
 
@@ -138,7 +138,7 @@ def probability(name: str, value: object, *, zero: bool = False, one: bool = Fal
     inside = _SMALLEST <= result < 1 or (zero and result == 0) or (one and result == 1)
     if not inside:
         ends = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
-        raise InvalidValue(name, value, f"a probability in {ends} (and not subnormal)")
+        raise InvalidValue(name, value, f"a probability in {ends}")
     return result
 
 

@@ -181,8 +181,11 @@ class RunFile:
         there = found.is_file() or (several and bool(members(found)) and (
             found.is_dir() or glob.has_magic(name)))
         if must_exist and not there:
-            raise InvalidPlan("data file", name,
-                              f"a file below {base} (see --data-dir and {ENVIRONMENT})")
+            where = (f"the folder {base}" if data_dir or os.environ.get(ENVIRONMENT)
+                     else "the run file's folder")
+            raise InvalidPlan("data file", name, f"a file in {where}",
+                              f"{name}: no such file in {where}. To name another folder, use "
+                              f"--data-dir or {ENVIRONMENT}")
         return found
 
     def ledger_path(self, chosen: str | Path | None = None) -> Path | str:

@@ -165,7 +165,7 @@ def test_a_rule_that_cannot_finish_is_a_finding_about_no_entry(monkeypatch):
         for one in RULES))
     (found,) = audit(store)
     assert (found.rule, found.position) == (SCOPES, -1)
-    assert "so malformed" in found.message and "RuntimeError" in found.message
+    assert "too malformed" in found.message and "RuntimeError" in found.message
 
 
 def test_too_many_different_pairs_are_rounded_up_to_few():

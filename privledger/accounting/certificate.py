@@ -278,7 +278,7 @@ def _without_failure(delta: float, failure: float) -> float | None:
 def _nothing(cost: Cost, accountant: str, what: str) -> str:
     if accountant == "pld" and cost.losses is None:
         return f"no privacy-loss distribution: {cost.no_losses}"
-    return f"accountant {accountant!r} proves no finite {what} here"
+    return f"accountant {accountant!r} proves no finite {what} for this plan"
 
 
 def delta_at(cost: Cost, epsilon: float, accountant: str = "best") -> Certificate:
@@ -461,7 +461,7 @@ def largest_count(fits: Callable[[int], bool], most: int = MOST_COUNT) -> int:
     7
     """
     if not fits(1):
-        raise InvalidValue("target", "one", "within reach of one round at least")
+        raise InvalidValue("target", "one", "within reach of at least one round")
     low, high = 1, min(2, most + 1)
     while high <= most and fits(high):
         low, high = high, min(2 * high, most + 1)

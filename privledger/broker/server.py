@@ -210,8 +210,8 @@ class Server:
     def _refuse_chosen(message: Json) -> None:
         """What is its owner's to say: which caps a grant falls under, and how long it is held."""
         if message.get("labels"):
-            raise NotGranted("labels are set by the ledger's owner, in the run file; a learner "
-                             "cannot choose the caps it falls under. Nothing was read")
+            raise NotGranted("labels are set by the ledger's owner in the run file: a learner "
+                             "cannot choose its own caps. Nothing was read")
         if message.get("lease") is not None:
             raise NotGranted("how long a grant may be held is its owner's to say; a learner in "
                              "its own process has no lease. Nothing was read")
@@ -243,7 +243,7 @@ class Server:
     def _filtered(self, message: Json) -> Json:
         node = None if message.get("node") is None else self.purse.node(message["node"])
         if node is not None and not isinstance(node, IndividualFilter):
-            raise NotGranted("no filter was reserved; nothing was read")
+            raise NotGranted("no filter was reserved. Nothing was read")
         self._reader.keep(message.get("id"), self._session(message).filtered(node))
         return {}
 

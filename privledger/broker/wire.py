@@ -38,7 +38,7 @@ MOST_OBJECTS = 1_000_000
 
 
 def _refuse(what: object) -> Any:
-    raise UnsupportedNode(f"a learner in its own process cannot describe a {type(what).__name__}. "
+    raise UnsupportedNode(f"an isolated learner cannot describe a {type(what).__name__}. "
                           "Nothing was read")
 
 
@@ -96,7 +96,8 @@ class WireDescriber:
         """The number of a handle; each step of its derivation is written down once."""
         data = derivation_of(data)
         if type(data) is not Derivation or data.seal is not self.vault:
-            raise NotGranted("the query asks other data than the grant covers; nothing was read")
+            raise NotGranted("the "
+                             "query is about other data than the grant covers. Nothing was read")
         place = 0
         for step in data.steps:
             known = self._known.get(id(step))
@@ -124,7 +125,7 @@ class WireDescriber:
                 "is": "parts", "of": of, "cells": self.object(step.cells)})
             wire = {"is": "part", "parts": parts, "part": int(context.part)}
         else:
-            raise NotGranted("the handle is behind another grant's filter; nothing was read")
+            raise NotGranted("the handle is behind another grant's filter. Nothing was read")
         place = self.fresh(step)
         self._new.append({"id": place} | wire)
         return place

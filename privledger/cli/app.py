@@ -23,7 +23,7 @@ FORMATS = ("json", "sarif", "junit", "github")
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
-        "demo": ("demo:demo", "The whole story on real data in half a minute."),
+        "demo": ("demo:demo", "A complete example on real data, in half a minute."),
         "init": ("make:init", "Write a schema from a public description."),
         "doctor": ("doctor:doctor", "What is wrong with a table, for its owner alone."),
         "ask": ("ask:ask", "Ask a table in SQL: counts, means, quantiles by groups."),
@@ -33,34 +33,35 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "predict": ("predict:predict", "Predict a table with a model that was kept."),
     },
     "Look": {
-        "show": ("show:show", "Totals, what is left, what was granted and released."),
+        "show": ("show:show", "What was spent, what is left, what needs attention."),
         "top": ("record:top", "Who spent most: learners, mechanisms, tables, grants."),
         "log": ("show:log", "The entries in order, one line each."),
         "record": ("record:record", "What one record, or one person, spent, and on what."),
-        "risk": ("explain:risk", "What somebody could find out, at most, in words."),
-        "report": ("report:report", "Write one HTML page that needs nothing else."),
+        "risk": ("explain:risk", "The most that an attacker could find out, in words."),
+        "report": ("report:report", "Write a report as one self-contained HTML page."),
         "serve": ("serve:serve", "A read-only page about a ledger, on 127.0.0.1."),
-        "explain": ("explain:explain_command", "Which theorem proves a price, why not others."),
+        "explain": ("explain:explain_command", "Which "
+                                               "theorem proves a price, and what others say."),
     },
     "Decide": {
-        "check": ("check:check", "The gate for CI: is a ledger, or a run, allowed?"),
-        "whatif": ("whatif:whatif", "Ask a question about a ledger."),
+        "check": ("check:check", "Check a ledger or a run against a policy, for CI."),
+        "whatif": ("whatif:whatif", "What would fit, or change, in a ledger."),
     },
     "Prove": {
-        "verify": ("verify:verify", "Read and price everything again, trust no total."),
-        "receipt": ("verify:receipt", "Print the head of a ledger, to keep elsewhere."),
-        "prove": ("verify:prove", "A short proof of what was spent, or that an entry is there."),
-        "witness": ("verify:witness", "Countersign receipts of other people's ledgers."),
+        "verify": ("verify:verify", "Re-read and re-price every entry of a ledger."),
+        "receipt": ("verify:receipt", "Print a receipt of a ledger, to keep elsewhere."),
+        "prove": ("verify:prove", "Prove what was spent, or that an entry exists."),
+        "witness": ("verify:witness", "Countersign receipts of other owners' ledgers."),
         "overlap": ("diff:overlap", "Find tables that several ledgers protected."),
         "export": ("export:export", "Write the whole history as JSON lines."),
-        "diff": ("diff:diff", "What is different between two ledgers or two plans."),
+        "diff": ("diff:diff", "Compare two ledgers or two plans."),
     },
     "Keep": {
-        "correct": ("keep:correct", "Append a correction; it never gives budget back."),
-        "window": ("keep:window", "Open a window: caps per window start afresh."),
-        "people-key": ("keep:people_key", "Make the key of a ledger's people."),
-        "backup": ("keep:backup", "Copy a ledger, also one in use, to a new file."),
-        "restore": ("keep:restore", "Put a backup in place, and say what it lacks."),
+        "correct": ("keep:correct", "Append a correction; it never returns budget."),
+        "window": ("keep:window", "Open a window: caps per window start from zero."),
+        "people-key": ("keep:people_key", "Make the people key of a ledger."),
+        "backup": ("keep:backup", "Copy a ledger, even one in use, to a new file."),
+        "restore": ("keep:restore", "Restore a backup, and list what it lacks."),
     },
     "Make": {
         "new": ("make:new", "Write a plugin package that works."),
@@ -68,7 +69,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "learners": ("make:learners", "List the installed learners."),
     },
     "Together": {
-        "federate": ("federate:federate", "One model of several owners, a ledger with each."),
+        "federate": ("federate:federate", "Train one model over several owners' tables."),
     },
 }
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
@@ -127,7 +128,7 @@ class Commands(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(name, listed.pop(name)) for name in group])
         if listed:
-            with formatter.section("Of other packages"):
+            with formatter.section("Commands of other packages"):
                 formatter.write_dl(list(listed.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -153,8 +154,8 @@ class Commands(click.Group):
                 code = _said(given, "UsageError", "the input ended before the last question was "
                              "answered; --help says which options answer them", USAGE)
             else:
-                code = _said(given, "Interrupted", "interrupted; a reservation that was made "
-                             "stays spent", INTERRUPTED)
+                code = _said(given, "Interrupted", "interrupted. A reservation that was made stays "
+                                                   "spent", INTERRUPTED)
         except click.ClickException as error:
             kind, error = type(error).__name__, _with_meant(error)
             code = _said(given, kind, error.format_message(), error.exit_code, error)
@@ -250,7 +251,7 @@ def load(name: str, points: list[EntryPoint]) -> click.Command:
     """
     if len(points) > 1:
         # Whichever came first on the path would win, and nobody would be told which.
-        raise click.ClickException(f"command {name} is brought by more than one package, so none "
+        raise click.ClickException(f"command {name} is provided by more than one package, so none "
                                    f"is used: {', '.join(sorted(one.value for one in points))}")
     try:
         command = points[0].load()

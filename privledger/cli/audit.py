@@ -72,21 +72,22 @@ def build_audited(name: str, schema: Schema, epsilon: float, delta: float | None
 @click.argument("learner", shell_complete=complete_learner)
 @click.option("--schema", "schema_file", required=True,
               type=click.Path(exists=True, dir_okay=False),
-              help="Public facts of a table, JSON or TOML. No table is needed.")
-@click.option("--epsilon", type=float, required=True, help="What one fit claims to cost.")
+              help="Schema of a table, JSON or TOML. No table is needed.")
+@click.option("--epsilon", type=float, required=True, help="Claimed epsilon of one fit.")
 @click.option("--delta", type=float, help="Its delta [default: the learner's own].")
 @click.option("--relation", type=click.Choice(["add_remove", "replace_one", "replace_label"]),
               default="add_remove", show_default=True, help="Which tables are neighbours.")
 @click.option("--fits", type=click.IntRange(min=20, max=1_000_000), default=FITS,
-              show_default=True, help="At most so many fits, each on one of two tables.")
+              show_default=True, help="Maximum number of fits, each on one of two tables.")
 @click.option("--lockstep", "by_lock", is_flag=True,
               help="Replay fits with equal answers, and check every premise of the proof.")
 @click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400),
               help="Processor time for --lockstep [default: 2].")
 @click.option("--unit", type=click.Choice(UNITS), default="row", show_default=True,
-              help="With --lockstep: who comes or goes, a row or a person with several.")
+              help="With --lockstep: how neighbours differ, by a row or by a person with several "
+                   "rows.")
 @click.option("--witness", metavar="FILE", type=click.Path(dir_okay=False),
-              help="With --lockstep: where to write the tables of the worst lock; "
+              help="With --lockstep: where to write the pair of tables with the worst result; "
                    "`python -m privledger.testing.lockstep FILE` runs it again.")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",
               help="A parameter of the learner; the value is JSON, or text.")
@@ -156,10 +157,11 @@ def render_lock(out: Console, learner: str, made: Priced, found: Verdict) -> Non
         lines += [("broken", f"premise {found.premise}, {place}"), ("why", found.why)]
     out.print(pairs(lines))
     if found.holds:
-        out.print(text("every premise held on these paths; this is not a proof for others", GREEN))
+        out.print(text("every "
+                       "premise held on these paths. This is no proof for other paths", GREEN))
     elif found.word == "not replayable":
-        out.print(text("NOT REPLAYABLE: neither proved nor disproved; guess instead, without "
-                       "--lockstep", YELLOW))
+        out.print(text("NOT REPLAYABLE: neither proved nor disproved. Run the audit without "
+                       "--lockstep instead", YELLOW))
     else:
         out.print(text("DISPROVED: a premise of the learner's privacy proof is broken", RED))
 
@@ -174,12 +176,12 @@ def render_audit(out: Console, learner: str, found: Guessed) -> None:
         ("proved", f"epsilon is at least {remainder(found.epsilon_low)}, but for a chance of "
                    f"{charge(found.false_alarm)}"),
         ("guesses", f"{found.right} of {found.guesses} right, by {found.event}"),
-        ("fits", f"{found.fits}, each on one of two tables that differ in {apart}: a coin "
-                 "said which"),
+        ("fits", f"{found.fits}, "
+                 f"each on one of two tables that differ in {apart}, chosen by a coin"),
     ]))
     if found.holds:
-        out.print(text("not disproved by these fits; this is not a proof", GREEN))
+        out.print(text("not disproved by these fits. This is no proof", GREEN))
         return
     out.print(text("DISPROVED: the learner costs more than it claims", RED))
     if not found.epsilon_low > found.claimed:
-        out.print("Its fits differ more than its plan allows, which the ledger counts with.")
+        out.print("The fits differ more than the plan allows, and the ledger relies on the plan.")

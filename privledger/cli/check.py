@@ -33,15 +33,15 @@ from privledger.storage import is_url, shown
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="For a run file: the ledger it would continue [default: the run file's].")
 @click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
-              help="A receipt that was kept elsewhere: finds a cut tail or an old copy.")
+              help="A receipt kept elsewhere: detects deleted last entries or an old copy.")
 @click.option("--expect-head", metavar="HASH", help="An entry with this hash must be there.")
 @click.option("--new-ledger", is_flag=True,
-              help="For a run file: its ledger does not exist yet. Without this, or new_ledger "
-                   "in the policy, a ledger that is not there is refused.")
+              help="For a run file whose ledger does not exist yet. Without this, or new_ledger in "
+                   "the policy, a missing ledger is refused.")
 @key_option
 @public_option
 @click.option("--learner", shell_complete=complete_learner,
-              help="Price this learner, before there is a run file or any data.")
+              help="Price this learner, without a run file or data.")
 @click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
 @click.option("--epsilon", type=float, help="For --learner.")
 @click.option("--delta", type=float, default=0.0, show_default=True, help="For --learner.")
@@ -52,7 +52,7 @@ from privledger.storage import is_url, shown
 @click.option("--isolation", type=click.Choice(["guarded", "brokered"]),
               help="For a plan: how the learner will be kept from the rows [default: as run does].")
 @click.option("--warn-at", type=float, metavar="SHARE",
-              help="For a ledger: warn, and pass, from this share of its budget or a cap on.")
+              help="For a ledger: warn, but pass, from this share of its budget or of a cap.")
 def check(subject: str | None, policy: str | None, data_dir: str | None, ledger: str | None,
           receipt: str | None, expect_head: str | None, new_ledger: bool, key_file: str | None,
           public_key: str | None, warn_at: float | None, **sketch: Any) -> Reply:

@@ -106,7 +106,7 @@ def ask_again(data: Dataset, schema: Any) -> dict[str, Any]:
     except BudgetExceeded as error:
         return {"message": str(error), "opened_before": before,
                 "opened_after": data._vault.opened}
-    raise LearnerError("the second run was granted: this must never happen, please report it")
+    raise LearnerError("the second run was granted: this is a defect, please report it")
 
 
 def as_dict(found: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def as_dict(found: dict[str, Any]) -> dict[str, Any]:
 
 def render_demo(out: Console, found: dict[str, Any]) -> None:
     """Seven short chapters."""
-    chapter(out, 1, "the price, before any data is opened")
+    chapter(out, 1, "the price, before any data is read")
     out.print(tree(outline(found["node"])))
     render_price(out, found["price"], release_count(found["node"]))
     render_claims(out, found["claims"])
@@ -131,16 +131,16 @@ def render_demo(out: Console, found: dict[str, Any]) -> None:
                     f"delta {exact(BUDGET.delta)}")
     out.print(text(f"{many(report.grants[0].releases, 'release')} with exact noise, settled in one "
                    "transaction"))
-    chapter(out, 3, "what it learned, on rows treated as public")
+    chapter(out, 3, "how well it predicts, on rows treated as public")
     render_scores(out, found)
-    chapter(out, 4, "what it spent, and on whom")
+    chapter(out, 4, "what it spent")
     out.print(grants_tree(report, plans=False))
     render_spend(out, found["spend"])
     chapter(out, 5, "a second run asks for epsilon 1 again")
     render_refusal(out, found["refusal"])
-    chapter(out, 6, "the ledger is read again, and every entry priced again")
+    chapter(out, 6, "verify: re-read the ledger and re-price every entry")
     out.print(verdict_text(report.verdict), soft_wrap=True)
-    chapter(out, 7, "where to go from here")
+    chapter(out, 7, "what to do next")
     first = next((int(one["row"]) for one in found["spend"]["records"]), 0)
     out.print(pairs([
         ("ledger", report.location),

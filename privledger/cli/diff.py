@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 # `privledger overlap`: was one table opened under several ledgers, or one ledger forked.
 
-CONFIDENTIAL_PEOPLE = "confidential, for auditors: how many people are in two ledgers is private"
+CONFIDENTIAL_PEOPLE = "confidential, for auditors: the number of people in both ledgers is private"
 
 
 @command
@@ -126,7 +126,7 @@ def _render_overlap(out: Console, apart: list[ForkedCopies], found: list[Overlap
     for one in apart:
         out.print(text(one.text, f"bold {RED}" if one.fork else RED), soft_wrap=True)
         if one.fork:
-            out.print(text(f"what both released together: at most epsilon {charge(one.epsilon)} "
+            out.print(text(f"both together: at most epsilon {charge(one.epsilon)} "
                            f"at delta {exact(one.delta)}", RED))
     for pair in people:
         out.print(text(f"{many(pair.people, 'person', 'people')} in both "
@@ -183,14 +183,14 @@ def _price(node: Node, delta: float, relation: str) -> dict[str, Any]:
     try:
         return stated | {"epsilon": certify(node, delta, check_relation(relation)).epsilon}
     except UnsupportedNode as error:
-        return stated | {"epsilon": f"not proved: {error}"}
+        return stated | {"epsilon": f"no proof: {error}"}
 
 
 @command
 @click.argument("before", metavar="A", type=LedgerPlace())
 @click.argument("after", metavar="B", type=LedgerPlace())
 @click.option("--delta", type=float, help="For plans [default: the run's; 1e-06 for NODE.json].")
-@click.option("--all", "whole", is_flag=True, help="Fold nothing that looks alike.")
+@click.option("--all", "whole", is_flag=True, help="Show every line, even where several are alike.")
 @data_option
 def diff(before: str, after: str, delta: float | None, whole: bool, data_dir: str | None) -> Reply:
     """What is different in B: two ledgers, a ledger and a receipt, or two plans.
@@ -209,7 +209,7 @@ def diff(before: str, after: str, delta: float | None, whole: bool, data_dir: st
     if all(side.plan is not None for side in sides):
         found = _plans(sides)
     elif any(side.plan is not None for side in sides):
-        raise click.UsageError("a plan can be compared with a plan only")
+        raise click.UsageError("a plan can be compared with another plan only")
     elif all(side.receipt is not None for side in sides):
         raise click.UsageError("a receipt has no grants: one of the two must be a ledger")
     else:
@@ -274,7 +274,7 @@ def _render(out: Console, sides: list[Side], found: Changes | None,
         out.print(text("nothing is different", GREEN))
         return
     if found.same_ledger is False:
-        out.print(text("two different ledgers: what they promise adds up", RED))
+        out.print(text("two different ledgers: their promises add up", RED))
     for title, changes in (("facts", found.facts), ("grants", found.grants),
                            ("what spends, and how often", found.nodes)):
         if changes:

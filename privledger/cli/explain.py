@@ -71,7 +71,8 @@ def find_grant(state: State, name: str) -> GrantState:
     if name in state.grants:
         found = [state.grants[name]]
     if len(found) != 1:
-        raise InvalidPlan("grant", name, f"the first letters of one grant, not of {len(found)}")
+        raise InvalidPlan("grant", name, "the first letters of exactly one grant, not of "
+                                         f"{len(found)}")
     return found[0]
 
 
@@ -161,21 +162,21 @@ def _granted(state: State, name: str) -> tuple[Node, list[str]]:
     words = [f"{one.name}: {one.learner or UNNAMED} on {one.table}, {one.status}, "
              f"{many(one.releases, 'release')}"]
     if one.scope:
-        words.append(f"it draws on scope {one.scope}, which was paid for once")
+        words.append(f"it uses scope {one.scope}, which was paid for once")
     elif rule is not None:
         words += [f"the ledger booked epsilon {charge(rule.epsilon_of(grant.charged[0]))} of "
                   f"{exact(rule.budget.epsilon)} for it, {promise(state.relation, state.unit)}",
                   f"plans add up by {rule.kind}: {rule.theorem}"]
     words += [f"corrected: {why}" for why in one.why]
     if grant.plan is None:
-        raise InvalidPlan("grant", name, "one that something is promised for; it was corrected: "
+        raise InvalidPlan("grant", name, "a grant that still promises something. It was corrected: "
                           + words[-1])
     return from_json(grant.plan), words
 
 
 def _scope(state: State, scope: ScopeState) -> tuple[Node, list[str]]:
     rule = state.rule
-    words = [f"{scope.scope}: an individual filter, paid for once"]
+    words = [f"{scope.scope}: an individual filter, charged once"]
     if rule is not None:
         booked = charge(rule.epsilon_of(scope.event.units))
         words.append(f"the ledger booked epsilon {booked} for it; "
@@ -197,7 +198,7 @@ def _believed(node: Node, found: Explanation) -> list[str]:
     value = certify(alone(node), found.certificate.delta, check_relation(found.relation)).epsilon
     return [*(one.text for one in believed),
             f"declared epsilon {charge(found.epsilon)}, alone epsilon {charge(value)} (if every "
-            "other party gives its noise away)"]
+            "other party reveals its noise)"]
 
 
 # `privledger risk`: what somebody who knows everything else can find out, at most.
@@ -205,10 +206,11 @@ def _believed(node: Node, found: Explanation) -> list[str]:
 @command
 @click.argument("subject", metavar="LEDGER|RUN.toml|NODE.json", type=LedgerPlace())
 @click.option("--fpr", type=float, multiple=True,
-              help="Share of the innocent that is accused; may be given several times "
+              help="Share of outsiders that the attacker wrongly accuses; may be repeated "
                    "[default: 0.01 and 0.001].")
 @click.option("--prior", type=float, multiple=True,
-              help="Share for which the case holds, such as .001 of a town; several times.")
+              help="Share of people for whom the case is true, such as .001 of a town; may be "
+                   "repeated.")
 @click.option("--relation", type=click.Choice(RELATIONS),
               help="For NODE.json [default: add_remove].")
 @data_option

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 STDOUT, DEPLOYMENT = "-", "deployment"
 PRIVATE_FILE = 0o600
-CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which depends on "
+CONFIDENTIAL = ("CONFIDENTIAL: the export contains what single records spent, which depends on "
                 "private data")
 
 
@@ -53,11 +53,11 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export holds what single records spent, which
                    "the plans as events of dp_accounting; or an entry of OpenDP's registry of "
                    "deployments.")
 @click.option("--human", type=click.Path(exists=True, dir_okay=False),
-              help="For --as deployment: TOML with what only a person knows.")
+              help="For --as deployment: TOML file with the facts that only the owner knows.")
 @click.option("--include-records", is_flag=True,
               help="Append the per-record vectors. CONFIDENTIAL: for auditors.")
 @click.option("--exact", is_flag=True,
-              help="For --as dp-event: refuse what no event says exactly.")
+              help="For --as dp-event: refuse a plan that no event states exactly.")
 @click.option("--verifier", metavar="FILE",
               help="Write the stand-alone verifier, with or without a LEDGER.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
@@ -107,10 +107,10 @@ def _written(kind: str, entries: list[Entry], exact: bool) -> str:
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, PrivledgerError):
             raise
-        raise LedgerCorrupt("the history cannot be understood: verify says why") from None
+        raise LedgerCorrupt("the history cannot be read: run privledger verify") from None
     if said is not None:
-        for what, how in ((said.weaker, "said by an event that promises less"),
-                          (said.unsaid, "said by no event")):
+        for what, how in ((said.weaker, "written as an event that promises less"),
+                          (said.unsaid, "written as no event")):
             if what:
                 parts = many(sum(what.values()), "part")
                 note(f"INEXACT: {parts} of the plans {'is' if sum(what.values()) == 1 else 'are'} "
@@ -122,7 +122,8 @@ def _deployment(store: Store, human: str) -> str:
     """An entry of the registry, of a history in which an audit found no fault."""
     entries, findings = audited(store)
     if findings:
-        raise LedgerCorrupt("no deployment of a ledger that cannot be trusted: verify says why")
+        raise LedgerCorrupt("no deployment entry for a ledger that cannot be trusted: run "
+                            "privledger verify")
     state = folded(entries)
     return deployment(view_of(state, entries), load_toml(human, "deployment"),
                       remembered_receipt(state).as_dict())
@@ -158,7 +159,7 @@ def _check_usage(ledger: str | None, output: str | None, records: bool, verifier
         raise click.UsageError("--include-records needs a LEDGER")
     places = [place for place in (output, verifier) if place is not None]
     if STDOUT in places and (len(places) > 1 or asks_json()):
-        raise click.UsageError("stdout holds one thing: give -o - or --verifier - alone, "
+        raise click.UsageError("stdout can take one output: give -o - or --verifier - alone, "
                                "without --format json")
     if len(places) == 2 and Path(places[0]).absolute() == Path(places[1]).absolute():
         raise click.UsageError("the history and the verifier need two files")

@@ -36,7 +36,7 @@ EXTRA = "one with the extra that a federation needs: pip install 'privledger[fed
 
 secret_option = click.option("--secret", required=True, metavar="FILE",
                              type=click.Path(exists=True, dir_okay=False),
-                             help="Of privledger federate keygen: who you are.")
+                             help="Your own key file, from privledger federate keygen.")
 
 
 def needed() -> None:
@@ -75,15 +75,17 @@ def keygen(name: str, output_dir: str) -> Reply:
 
     return Reply({"name": name, "card": str(card), "secret": str(secret), "key": fingerprint},
                  lambda out: out.print(pairs([
-                     ("card", f"{card}: give it to the others"),
-                     ("secret", f"{secret}: for you alone"),
-                     ("key", f"{fingerprint}: compare it by telephone")])))
+                     ("card", f"{card}: give it to the other owners"),
+                     ("secret", f"{secret}: keep it secret"),
+                     ("key", f"{fingerprint}: compare it with the other owners, for example by "
+                             "telephone")])))
 
 
 @part
 @run_argument
 @data_option
-@click.option("--ledger", type=click.Path(dir_okay=False), help="Your own, to price against.")
+@click.option("--ledger", type=click.Path(dir_okay=False), help="Your "
+                                                                "own ledger, to price against.")
 def plan(run_file: str, data_dir: str | None, ledger: str | None) -> Reply:
     """Price a run of several owners, and say who they are. Opens no data and writes nothing.
 
@@ -118,20 +120,20 @@ def trusted_owners(found: FederatedFile) -> list[tuple[str, str]]:
     if of_person is None:
         return _both(found)
     return [*_both(found), ("of a person", (
-        f"epsilon {charge(of_person)} for somebody with rows at {many(several or 1, 'owner')}, "
-        "the most by everybody's declaration"))]
+        f"epsilon {charge(of_person)} for a person with rows at {many(several or 1, 'owner')}, the "
+        "most that the owners declare"))]
 
 
 def _both(found: FederatedFile) -> list[tuple[str, str]]:
     declared = found.prepared.price.epsilon
     if found.run.noise == "local":
-        return [("noise", "whole: each owner's promise holds whatever all others do"),
+        return [("noise", "whole: each owner's promise holds whatever the others do"),
                 ("declared", f"epsilon {charge(declared)}"),
                 ("alone", f"epsilon {charge(declared)}: trust lowers nothing")]
-    return [("noise", f"SHARED: each adds a part; {found.run.honest} of {len(found.cards)} owners, "
-                      "each of them one, must keep theirs to themselves"),
+    return [("noise", f"SHARED: each owner adds a part; {found.run.honest} of {len(found.cards)} "
+                      "owners, including your own, must keep their noise secret"),
             ("declared", f"epsilon {charge(declared)}: what each ledger books"),
-            ("alone", f"epsilon {charge(found.alone)}: if all other owners give theirs away")]
+            ("alone", f"epsilon {charge(found.alone)}: if all other owners reveal their noise")]
 
 
 def described_party(found: FederatedFile) -> Json:
@@ -153,11 +155,11 @@ def described_party(found: FederatedFile) -> Json:
 @data_option
 @click.option("--data", "table", metavar="TABLE", help="Your own table, where you are an owner.")
 @click.option("--ledger", type=click.Path(dir_okay=False), help="Your own ledger, then.")
-@click.option("--model", type=click.Path(dir_okay=False), help="Keep the fitted model here.")
+@click.option("--model", type=click.Path(dir_okay=False), help="Where to save the fitted model.")
 @click.option("--receipts", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Write what all owners signed here; for privledger federate verify.")
+              help="Where to write what all owners signed, for privledger federate verify.")
 @click.option("--wait", type=click.FloatRange(min=0, min_open=True), default=600.0,
-              show_default=True, help="Seconds until all owners have to have called.")
+              show_default=True, help="Seconds to wait for all owners to call.")
 def serve(run_file: str, secret: str, data_dir: str | None, table: str | None,
           ledger: str | None, model: str | None, receipts: str | None, wait: float) -> Reply:
     """Wait for the owners of a run, train with them, and end.
@@ -182,9 +184,9 @@ def serve(run_file: str, secret: str, data_dir: str | None, table: str | None,
 @click.option("--ledger", type=click.Path(dir_okay=False), required=True,
               help="Your own ledger, continued if it exists.")
 @click.option("--receipt", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Write what you signed here; for privledger federate verify.")
+              help="Where to write what you signed, for privledger federate verify.")
 @click.option("--wait", type=click.FloatRange(min=0, min_open=True), default=600.0,
-              show_default=True, help="Seconds until whoever trains has to be there.")
+              show_default=True, help="Seconds to wait for the training party.")
 def join(run_file: str, secret: str, data_dir: str | None, table: str, ledger: str,
          receipt: str | None, wait: float) -> Reply:
     """Take part in a run with your own table and ledger.

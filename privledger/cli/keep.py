@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 @ledger_argument
 @click.argument("grant", shell_complete=complete_grant)
 @click.option("--plan", type=click.Path(exists=True, dir_okay=False), metavar="NODE.json",
-              help="What the grant really ran, as `privledger.nodes.to_json` writes it.")
-@click.option("--void", is_flag=True, help="Nothing can be promised for the grant.")
-@click.option("--why", required=True, help="A sentence that stays in the history.")
+              help="The plan that the grant really ran, as `privledger.nodes.to_json` writes it.")
+@click.option("--void", is_flag=True, help="Void the grant's promise: nothing can be promised for "
+                                           "it.")
+@click.option("--why", required=True, help="The reason, a sentence that stays in the history.")
 def correct(ledger: str, grant: str, plan: str | None, void: bool, why: str) -> Reply:
     """Append a correction. Totals can only rise, and nothing is edited.
 
@@ -72,7 +73,7 @@ def _render_correction(out: Console, value: dict[str, Any]) -> None:
     out.print(text(f"{value['grant']} corrected: epsilon {charge(value['epsilon_before'])} -> "
                    f"{charge(value['epsilon_after'])}"))
     if value["overspent"]:
-        out.print(text("the budget is overspent: every further request is refused", RED))
+        out.print(text("the budget is overspent: every further request will be refused", RED))
     else:
         out.print(text("still within the budget", GREEN))
 
@@ -119,8 +120,9 @@ def people_key(file: str) -> Reply:
     check = make_people_key(file).check
 
     def render(out: Console) -> None:
-        out.print(text(f"a new key in {file}, for its owner alone; check value {check}", GREEN))
-        out.print("keep a copy where no ledger is: whoever has both can look people up")
+        out.print(text("a new "
+                       f"key in {file}, readable by its owner only; check value {check}", GREEN))
+        out.print("keep a copy apart from the ledger: key and ledger together can identify people")
 
     return Reply({"file": file, "check": check}, render)
 
@@ -140,7 +142,7 @@ def _file(place: str) -> str:
 @ledger_argument
 @_TO
 def backup(ledger: str, to: str) -> Reply:
-    """Copy a ledger, also one in use, to a new file. `cp` of a file in use lacks its log.
+    """Copy a ledger, even one in use, to a new file. `cp` of a file in use lacks its log.
 
     Keep a newer receipt elsewhere: a backup that is put back later has forgotten what was spent
     since, and only a receipt shows it.
@@ -169,7 +171,7 @@ def backup(ledger: str, to: str) -> Reply:
 @key_option
 @public_option
 @click.option("--accept-loss", is_flag=True,
-              help="Restore although entries are missing: what they spent is forgotten.")
+              help="Restore although entries are missing, and forget what they spent.")
 def restore(copy: str, to: str, receipt: str | None, key_file: str | None, public_key: str | None,
             accept_loss: bool) -> Reply:
     """Put a backup in place as a new file, after reading all of it, and say what is missing.
@@ -201,13 +203,13 @@ def restore(copy: str, to: str, receipt: str | None, key_file: str | None, publi
                            RED))
         if not value["restored"]:
             out.print(text("Nothing was restored." + (
-                " Find the newer file, or say --accept-loss: what the missing entries spent is "
-                "then forgotten." if missing and not findings else ""), RED))
+                " Find the newer file, or use --accept-loss to forget what the missing entries "
+                "spent." if missing and not findings else ""), RED))
             return
         now = value["receipt"]
         out.print(f"{to}: {many(now['entries'], 'entry', 'entries')}, epsilon "
                   f"{charge(now['epsilon'])} spent")
         if not known.present:
-            out.print("No receipt was given, so nobody can tell whether entries are missing.")
+            out.print("No receipt was given, so missing entries would go unnoticed.")
 
     return Reply(value, render, 0 if value["restored"] else NOT_TRUSTED)

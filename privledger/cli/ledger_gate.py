@@ -44,7 +44,7 @@ ROOTS = (".git", ".hg", ".svn", ".jj")
 
 check_format_option = click.option(
     "--format", "format_", type=click.Choice(["text", "json", *FORMATS]), default="text",
-    show_default=True, help="What to print on stdout; sarif, junit and github are for CI.")
+    show_default=True, help="Output format on stdout; sarif, junit and github are for CI.")
 
 
 @frozen
@@ -125,8 +125,8 @@ def gate_numbers(result: PrintedAnswer, policy: Policy) -> list[tuple[str, str]]
         *compared,
         ("epsilon", f"{charge(facts.epsilon)} of {exact(policy.max_epsilon)} allowed"),
         ("delta", f"{charge(facts.delta)} of {exact(policy.max_delta)} allowed"),
-        *([("alone", f"epsilon {charge(facts.alone)} of the dearest plan of a federation, if every "
-                     f"other party gives its noise away; {limit} allowed")]
+        *([("alone", f"epsilon {charge(facts.alone)} of the most expensive federated plan, if "
+                     f"every other party reveals its noise; {limit} allowed")]
           if facts.trusts else []),
         *(("federated", one.text) for one in facts.trusts[:5]),
         ("relation", promise(facts.relation, facts.unit)),
@@ -182,7 +182,7 @@ def check_ledger(path: str, policy: Policy, known: Witness,
     missing = missing_receipt(policy, known)
     result = decided(report.facts, policy, report.policy, missing)
     full = () if share is None else tuple(
-        f"{name}: {figure.text()} is gone, in the units that add up; asked to warn at "
+        f"{name}: {figure.text()} is spent, in the filter's units; --warn-at is "
         f"{upward_percent(share)}" for name, figure in report.full if figure.value >= share)
     return evolve(result, receipt=report.receipt, warnings=full)
 
@@ -211,8 +211,8 @@ def missing_receipt(policy: Policy, known: Witness) -> tuple[Finding, ...]:
     if not policy.require_receipt or known.present:
         return ()
     return (Finding("receipt-missing", -1,
-                    "the policy asks for --receipt or --expect-head: without one, a tail that "
-                    "was cut off is not noticed"),)
+                    "the policy requires --receipt or --expect-head: without one, deleted last "
+                    "entries would go unnoticed"),)
 
 
 def decided(facts: Facts, policy: Policy, own: Policy | None,

@@ -87,7 +87,7 @@ def init(schema: str, source: str | None, table: str | None, name: str | None,
                                              "that nothing is learned from")
     written = schema_toml(made)
     if Schema.from_dict(tomllib.loads(written)) != made:
-        raise SchemaError("the schema does not come back as it was written; nothing was written")
+        raise SchemaError("the schema does not read back as it was written. Nothing was written")
     with place.open("x", encoding="utf-8") as file:
         file.write(written)
     found = {"schema": str(place), "columns": len(made.columns), "features": len(made.features),
@@ -96,8 +96,8 @@ def init(schema: str, source: str | None, table: str | None, name: str | None,
     def render(out: Console) -> None:
         out.print(text(f"{place}: {len(made.columns)} columns, {len(made.features)} features; "
                        "no data was read", GREEN))
-        out.print(pairs([("next", "read every bound once more: are they public? Then name the "
-                                  "file in a run, or give it to pl.Schema.load")]))
+        out.print(pairs([("next", "check that every bound is public. Then name the file in a run "
+                                  "file, or pass it to pl.Schema.load")]))
 
     return Reply(found, render)
 
@@ -130,7 +130,7 @@ def _read(path: str) -> str:
         try:
             found = file.read(MOST_TEXT + 1)
         except UnicodeDecodeError:
-            raise SchemaError("no text in UTF-8, so no data dictionary") from None
+            raise SchemaError("a data dictionary in UTF-8") from None
     return found
 
 
@@ -206,7 +206,8 @@ def names_of(name: str) -> dict[str, str]:
         raise InvalidValue("NAME", name, "lower-case words and digits, joined by hyphens")
     if (keyword.iskeyword(package) or package in sys.stdlib_module_names or package in _TAKEN
             or package in {"numpy", "sklearn", "pytest"}):
-        raise InvalidValue("NAME", name, "no Python word and no package that exists already")
+        raise InvalidValue("NAME", name, "a name that is neither a Python keyword nor an existing "
+                                         "package")
     return {"name": name, "package": package,
             "class": "".join(word.capitalize() for word in name.split("-"))}
 
@@ -230,7 +231,7 @@ def new(kind: str, name: str, directory: str | None) -> Reply:
     made = written_files(name)
     root = Path(directory if directory is not None else name)
     if root.exists() and any(root.iterdir()):
-        raise InvalidValue("--directory", str(root), "a folder that is new or empty")
+        raise InvalidValue("--directory", str(root), "a new or empty folder")
     for path, content in made.items():
         place = root / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -238,7 +239,7 @@ def new(kind: str, name: str, directory: str | None) -> Reply:
     result = {"kind": kind, "name": name, "directory": str(root), "files": sorted(made)}
 
     def render(out: Console) -> None:
-        out.print(text(f"{name}: a learner that works, with its tests", GREEN))
+        out.print(text(f"{name}: a working learner, with its tests", GREEN))
         out.print(pairs([("written", ", ".join(sorted(made))), ("in", str(root)),
                          ("next", f"pip install -e '{root}[test]' && pytest {root}")]))
 

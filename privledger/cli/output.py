@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 import stat
@@ -58,7 +59,7 @@ from privledger.reports.receipt import (
     read_public_key,
 )
 from privledger.reports.spend import PlanSteps, silent
-from privledger.reports.survey import BAD, GOOD, OPEN, LedgerVerdict
+from privledger.reports.survey import BAD, GOOD, OPEN, Clause, LedgerVerdict
 from privledger.rounding import downward, upward
 from privledger.storage import is_url, shown, store_at
 
@@ -76,7 +77,7 @@ WIDTH = 100
 
 format_option = click.option("--format", "format_", type=click.Choice(["text", "json"]),
                              default="text", show_default=True,
-                             help="What to print on stdout.")
+                             help="Output format on stdout.")
 
 _EXITS: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
     ((BudgetExceeded, PolicyViolation, UnsupportedNode), REFUSED),
@@ -260,7 +261,7 @@ def say_failure(format_: str, kind: str, message: str, code: int) -> None:
                                "exit": code}, indent=2))
     elif format_ in FORMATS:
         found = Finding("cannot-check", -1, f"{kind}: {message}")
-        click.echo(ci_text(format_, Outcome("privledger", VERSION, code, "nothing is known",
+        click.echo(ci_text(format_, Outcome("privledger", VERSION, code, "nothing was checked",
                                             {}, (found,))))
 
 
@@ -298,12 +299,32 @@ def text(value: object, style: str = "") -> Text:
 
 def verdict_text(verdict: LedgerVerdict) -> Text:
     """The first line about a ledger: nothing in it is green where anything is owed."""
-    colour = {GOOD: GREEN if verdict.level == GOOD else "", OPEN: YELLOW, BAD: RED}
+    return clauses_text(verdict.clauses, verdict.level)
+
+
+def clauses_text(clauses: Iterable[Clause], level: str) -> Text:
+    """Clauses of a verdict as sentences."""
+    colour = {GOOD: GREEN if level == GOOD else "", OPEN: YELLOW, BAD: RED}
     line = text("")
-    for place, clause in enumerate(verdict.clauses):
-        line.append_text(text("; " if place else ""))
-        line.append_text(text(clause.text, colour[clause.level]))
+    for clause in clauses:
+        line.append_text(text(" " if line else ""))
+        line.append_text(text(f"{clause.text}.", colour[clause.level]))
     return line
+
+
+def bar_text(share: float, width: int = 20) -> Text:
+    """A share of the budget as a bar; rounded up, and red where more than all is spent."""
+    full = min(width, math.ceil(share * width))
+    return text(f"[{'#' * full}{'.' * (width - full)}]", RED if share > 1 else "")
+
+
+def room(left: float, budget: float) -> str:
+    """What would still be granted, in a sentence."""
+    if left <= 0:
+        return "The budget is used up."
+    if left < budget / 1000:
+        return f"The budget is used up, except for epsilon {remainder(left)}."
+    return f"Room for one more run of up to epsilon {remainder(left)}."
 
 
 DIGITS = 4
@@ -440,7 +461,7 @@ def watching(book: Ledger, total: int | None, *, shown: bool, chunks: bool = Fal
                    TimeElapsedColumn(), console=console(stderr=True), transient=True)
     with bar:
         if chunks:
-            rows = bar.add_task("rows to chunks", total=None)
+            rows = bar.add_task("rows written to chunks", total=None)
             part = bar.add_task("chunks of a release", total=None)
             book.on_rows = lambda done: bar.update(rows, completed=done)
             book.on_chunks = lambda done, of: bar.update(part, completed=done, total=of)
@@ -524,7 +545,7 @@ def reading(path: str | Path, people_key: str | None = None) -> Iterator[Ledger]
 
 where_option = click.option(
     "--where", multiple=True, metavar="KEY=VALUE",
-    help="Only grants and scopes of which it holds, such as team=red, library=opacus, "
+    help="Only grants and scopes that match, such as team=red, library=opacus, "
          "isolation=guarded, learner=NAME, table=NAME, cap=TITLE or label:KEY=VALUE; may be "
          "repeated.")
 
@@ -568,7 +589,7 @@ def receipt_or_none(path: str | Path) -> dict[str, Any] | None:
 
 receipt_option = click.option(
     "--receipt", type=click.Path(exists=True, dir_okay=False),
-    help="A receipt that was released with a model: finds a cut tail or an old copy.")
+    help="A receipt that was released with a model: detects deleted last entries or an old copy.")
 key_option = click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
                            help="The receipt must be signed with the secret in this file.")
 public_option = click.option(
@@ -634,7 +655,7 @@ def kept_elsewhere(receipt: str | None, head: str | None, key_file: str | None,
             public_key: str | None) -> Witness:
     """Read what the options name; a key without a receipt would check nothing."""
     if (key_file or public_key) and receipt is None:
-        raise click.UsageError("a key needs --receipt: nothing else is signed")
+        raise click.UsageError("a key needs --receipt, the only thing that is signed")
     if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
         raise click.UsageError("--expect-head takes 64 hexadecimal digits")
     return Witness(load_receipt(receipt) if receipt else None, head, key_file, public_key)

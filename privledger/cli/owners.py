@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from privledger.accounting import check_relation
-from privledger.cli.output import GREEN, charge, note, pairs, remainder, text
+from privledger.cli.output import GREEN, charge, note, pairs, room, text
 from privledger.cli.plan import Prepared, priced
 from privledger.cli.run import check_outputs, fit, open_ledger, refuse_early, save
 from privledger.errors import InvalidPlan, UnsupportedNode
@@ -120,7 +120,7 @@ def load_owners(path: str, data_dir: str | None = None, ledger: str | None = Non
     schema = Schema.load(base.data_path(base.schema, data_dir))
     prepared = priced(base, schema, base.ledger_path(ledger) if ledger else None)
     if not ledger:
-        prepared = evolve(prepared, ledger="each owner's own")
+        prepared = evolve(prepared, ledger="set by each owner")
     cards = tuple(_card(place, name, "owners") for name in told["owners"])
     run = Run.of(_text(told["name"], "name"), tuple(card.owner for card in cards), schema,
                  prepared.node, delta=base.params["delta"], learner=base.learner,
@@ -154,13 +154,13 @@ def _checked(value: object) -> Json:
 def _refused(value: Json) -> None:
     for name, why in (("engine", "each owner's table is read in memory"),
                       ("evaluate", "public rows are scored with privledger predict"),
-                      ("isolation", "whoever trains has no rows to be kept from")):
+                      ("isolation", "the training party has no rows to be isolated from")):
         if name in value:
-            raise UnsupportedNode(f"[{name}] is not for a run of several owners: {why}. Nothing "
-                                  "was read")
+            raise UnsupportedNode(f"[{name}] does not apply to a run of several owners: {why}. "
+                                  "Nothing was read")
     if isinstance(value.get("data"), dict) and "table" in value["data"]:
         raise InvalidPlan("[data] table", "in a file that all owners share",
-                          "left out: each owner names its own with --data")
+                          "left out: each owner names its own table with --data")
 
 
 def _text(value: object, key: str) -> str:
@@ -228,7 +228,7 @@ def _party(found: FederatedFile, own: Identity, table: str) -> Iterator[tuple[Pa
     prepared = found.prepared
     if prepared.run.wait:
         raise InvalidPlan("[ledger] wait", prepared.run.wait,
-                          "left out: the other owners would wait, too")
+                          "left out: all other owners would have to wait")
     if not Path(table).exists():
         raise InvalidPlan("data", table, "a file")
     with open_ledger(prepared) as book:
@@ -270,8 +270,8 @@ def served(run_file: str, secret: str, data_dir: str | None, table: str | None,
     if own.card != found.coordinator:
         raise InvalidPlan("secret", own.card.owner.name, "of the run file's coordinator")
     if (table is None) != (own.card not in found.cards) or (table is None) != (ledger is None):
-        raise InvalidPlan("--data and --ledger", "another choice", "given if whoever trains is "
-                          "an owner too, and only then")
+        raise InvalidPlan("--data and --ledger", "another choice", "given exactly if the training "
+                                                                   "party is an owner, too")
     callers = tuple(card for card in found.cards if card != own.card)
     with Callers(found.run, callers, own, found.address, found.patience) as calls:
         if talks:
@@ -342,7 +342,7 @@ def render_joined(out: Console, result: Json) -> None:
     out.print(pairs([
         ("run", f"{result['run']}, digest {result['digest']}"),
         ("ledger total", f"epsilon {charge(result['spent'])} of {exact(result['budget'].epsilon)} "
-                         f"spent, {remainder(result['left'])} would still be granted"),
+                         f"spent. {room(result['left'], result['budget'].epsilon)}"),
         ("ledger", result["ledger"]),
         ("next", f"privledger show {result['ledger']}"),
     ]))

@@ -107,9 +107,9 @@ def prepare(path: str, data_dir: str | None, ledger: str | None = None,
     """
     run = RunFile.load(path)
     if run.without_delta:
-        note("[budget] gives no delta, so it is 0: the learner may use pure epsilon only, and Auto "
-             "takes another one. Say delta = 0.0 if that is meant; else a delta well below one in "
-             "the number of people, such as 1e-6")
+        note("[budget] gives no delta, so it is 0: the learner can use pure epsilon only, and Auto "
+             "selects another learner. Set delta = 0.0 if that is intended; otherwise set a delta "
+             "well below one over the number of people, such as 1e-6")
     return priced(run, Schema.load(run.data_path(run.schema, data_dir)), run.ledger_path(ledger),
                   make)
 
@@ -180,7 +180,7 @@ def fitting(prepared: Prepared, most: float = math.inf) -> str:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(_thousandths(asked, middle)) else (low, middle)
     if not low:
-        return "nothing of this learner fits"
+        return "no plan of this learner fits"
     return f"epsilon {exact(_thousandths(asked, low))} of this learner would fit"
 
 
@@ -202,11 +202,11 @@ def check_same(run: RunFile, state: State, unit: str) -> None:
 
 Make = Callable[[RunFile, Schema], Any]
 GUARDED = "guarded"
-HERE = "left out where the learner runs in this process (see --isolate)"
+HERE = "left out where the learner runs in this process: see --isolate"
 
 isolate_option = click.option(
     "--isolate/--no-isolate", default=None,
-    help="Run the learner in a confined process that never receives rows, or in this one "
+    help="Run the learner in a confined process that never receives rows, or in this process "
          "[default: isolate unless the learner is shipped with privledger].")
 
 
@@ -309,8 +309,8 @@ def saying_how(isolate: bool | None) -> Iterator[None]:
         if isolate is not None:
             raise
         raise IsolationUnavailable(
-            f"{error}. This learner is not shipped with privledger, so it is isolated; "
-            "--no-isolate runs it in this process, with all your rights") from None
+            f"{error}. This learner is not shipped with privledger, so it is isolated. "
+            "--no-isolate runs it in this process, with all your access rights") from None
 
 
 def private_files(run: RunFile, data_dir: str | None, ledger: str | None) -> tuple[Path, ...]:
@@ -400,10 +400,10 @@ def filter_rows(own: str, fixes: Booked, cheaper: Booked) -> list[tuple[str, str
     others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in fixes or cheaper
                        if kind != own)
     if not fixes:
-        return [("fixed for life", f"the first plan fixed the filter: {own}; this plan by "
-                                   f"others: epsilon {others}, in a new ledger")] if others else []
-    return [("fixed for life", f"the first plan that is granted fixes the filter: {own}, "
-             "for every later plan" + (f"; this plan by others: epsilon {others}"
+        return [("fixed for life", f"the first plan fixed the filter {own}; this plan by other "
+                                   f"filters, in a new ledger: epsilon {others}")] if others else []
+    return [("fixed for life", f"the first granted plan fixes the filter {own} for every "
+                               "later plan" + (f"; this plan by other filters: epsilon {others}"
                                        if others else ""))]
 
 

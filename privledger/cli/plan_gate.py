@@ -98,7 +98,7 @@ def gate_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
             return report
         before, receipt, own = report.facts, report.receipt, report.policy
     elif known.present:
-        gone = Finding(IN_HISTORY, -1, "there is no ledger, and somebody has seen one: it was "
+        gone = Finding(IN_HISTORY, -1, "the ledger is missing, but a receipt of it exists: it was "
                                        "moved or deleted")
         return PrintedAnswer(NOT_TRUSTED, "the ledger cannot be trusted", None, (gone,))
     elif not new:
@@ -113,11 +113,12 @@ def gate_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
 def _absent(prepared: Prepared) -> PrintedAnswer:
     """Lost, where a receipt of it lies beside its place; else nobody has said that it is new."""
     seen = None if is_url(prepared.ledger) else receipt_of(prepared.ledger)
-    why = ("bring it back, or say --new-ledger (in the policy: new_ledger = true) if it was never "
-           "made" if seen is None else
-           f"{seen.name} is a receipt of it. Bring it back; what it had spent is not lost with it")
-    found = Finding(ABSENT, -1, f"{shown(prepared.ledger)} is not there, and a missing ledger is "
-                                f"not an empty one: {why}")
+    why = ("restore it, or use --new-ledger (in the policy: new_ledger = true) if it was never "
+           "created" if seen is None else
+           f"{seen.name} is a receipt of it. Restore the ledger: losing it does not return what it "
+           "had spent")
+    found = Finding(ABSENT, -1, f"{shown(prepared.ledger)} is missing, which does not mean that it "
+                                f"is empty: {why}")
     return PrintedAnswer(USAGE if seen is None else NOT_TRUSTED, "the ledger is missing", None,
                          (found,))
 

@@ -29,7 +29,7 @@ from privledger.tables.sources import read_features
 @click.argument("model", type=click.Path(exists=True, dir_okay=False), metavar="MODEL")
 @click.argument("table", type=click.Path(exists=True), metavar="TABLE")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Write the predictions here, as CSV [default: stdout].")
+              help="Where to write the predictions, as CSV [default: stdout].")
 @click.option("--schema", "schema_file", type=click.Path(exists=True, dir_okay=False),
               help="Refuse unless the model was fitted under this schema.")
 @click.option("--proba", is_flag=True,

@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from privledger.ledger.view_records import SpendLine
 
 
-CONFIDENTIAL_PERSON = ("confidential, for this person and for auditors: what somebody spent "
+CONFIDENTIAL_PERSON = ("confidential, for this person and for auditors: what a person spent "
                        "depends on private data")
 CONFIDENTIAL_PEOPLE = "confidential, for auditors: what a person spent depends on private data"
 CONFIDENTIAL = "confidential, for auditors: a record's spend depends on private data"
-UNKNOWN = ("this ledger never counted the table's records: it cannot tell whether there is such a "
-           "record; every one that is there was charged this")
+UNKNOWN = ("this ledger never counted the table's records, so it cannot tell whether such a record "
+           "exists. Every record that exists was charged this")
 
 
 @command
@@ -69,7 +69,7 @@ UNKNOWN = ("this ledger never counted the table's records: it cannot tell whethe
               help="Which data set, if the ledger knows several.")
 @click.option("--person", help="The id of a person, over all tables of a ledger of people.")
 @people_key_option
-@click.option("--letter", is_flag=True, help="In plain words, for that person.")
+@click.option("--letter", is_flag=True, help="A statement in plain words, for that person.")
 def record(ledger: str, row: int | None, data: str | None, person: str | None,
            people_key: str | None, letter: bool) -> Reply | None:
     """What one record spent, and on what; or one person, over all tables.
@@ -101,7 +101,7 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
 
 def _person(ledger: str, person: str, people_key: str | None, letter: bool) -> Reply | None:
     if people_key is None:
-        raise click.UsageError("--person needs --people-key: without the key nobody is known")
+        raise click.UsageError("--person needs --people-key: people are found by their key only")
     with reading(ledger, people_key) as opened:
         spend = opened.record(person=person)
         receipt, budget = opened.receipt.as_dict(), opened.budget
@@ -136,7 +136,7 @@ def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool,
                   of_people: bool = False, delta: float = 0.0) -> None:
     """What it adds up to, and where it came from; in a ledger of people `spend.row` is a person's
     place."""
-    who = "the person at place" if of_people else "record"
+    who = "person number" if of_people else "record"
     total = f"{charge(spend.total)} {unit} spent" if spend.lines else "nothing spent"
     out.print(text(f"{who} {spend.row} of {spend.data}: {total}", "bold"))
     out.print(text(f"epsilon {charge(spend.epsilon)} of the ledger's {charge(spend.bound)} so far, "
@@ -178,12 +178,12 @@ def _aspects(context: click.Context, option: click.Parameter,
 @command
 @ledger_argument
 @click.option("--by", "aspects", multiple=True, callback=_aspects, metavar="ASPECT",
-              help="Only this ranking; may be repeated: learner, mechanism, data (or table), "
+              help="Show only this ranking; may be repeated: learner, mechanism, data (or table), "
                    "grant, team, window, isolation, library, cap, or label:KEY "
                    "[default: the first four].")
 @where_option
 @click.option("--most", type=click.IntRange(min=1), default=10, show_default=True,
-              help="Lines of each ranking.")
+              help="Number of lines in each ranking.")
 @click.option("--records", is_flag=True,
               help="Also the records that individual filters charged most. CONFIDENTIAL.")
 @click.option("--people", "persons", is_flag=True,
@@ -204,10 +204,9 @@ def top(ledger: str, aspects: tuple[str, ...], where: tuple[str, ...], most: int
             view = evolve(view, charges=tuple(filter(chosen(where), view.charges)), parts={})
         found = {aspect: ranking(view, aspect)[:most] for aspect in wanted}
         if persons and state.unit != "person":
-            raise click.UsageError("--people: the promise of this ledger is about rows")
+            raise click.UsageError("--people: this ledger protects rows")
         if records and state.unit != "row":
-            raise click.UsageError("--records: the promise of this ledger is about people; "
-                                   "ask with --people")
+            raise click.UsageError("--records: this ledger protects people. Use --people")
         rows = highest_records(store, state, most) if records and not findings else []
         people = highest_people(store, state, most) if persons and not findings else []
         unit = state.rule.unit if state.rule else ""
@@ -243,4 +242,4 @@ def _render(out: Console, found: dict[str, list[Rank]],
     if people:
         out.print(grid(("place", f"spent ({unit})", "of at most"), [
             (one.place, charge(one.spent), charge(one.cap)) for one in people],
-            title="CONFIDENTIAL: people who spent most, by their place in the ledger"))
+            title="CONFIDENTIAL: people who spent most, by their number in the ledger"))

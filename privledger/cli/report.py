@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PRIVATE_FILE, OPEN_FILE = 0o600, 0o666
-CONFIDENTIAL = "CONFIDENTIAL: the page tells what records spent, which depends on private data"
+CONFIDENTIAL = "CONFIDENTIAL: the page shows what records spent, which depends on private data"
 
 
 @command
@@ -61,7 +61,8 @@ CONFIDENTIAL = "CONFIDENTIAL: the page tells what records spent, which depends o
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the page.")
 @click.option("--include-records", is_flag=True,
               help="Embed what every single record spent. CONFIDENTIAL: for auditors.")
-@click.option("--publishable", is_flag=True, help="Leave out whatever may depend on the rows.")
+@click.option("--publishable", is_flag=True, help="Leave out everything that may depend on the "
+                                                  "rows.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
 @receipt_option
 @key_option
@@ -161,8 +162,8 @@ def write(output: str, data: bytes, *, confidential: bool) -> None:
 def _render(out: Console, value: dict[str, Any], verdict: LedgerVerdict) -> None:
     out.print(verdict_text(verdict), soft_wrap=True)
     if value["nodes"] is None:
-        out.print(text(f"{value['output']}: what is wrong, and the entries as they read; nothing "
-                       "could be added up"), soft_wrap=True)
+        out.print(text(f"{value['output']}: what is wrong, and the entries as written; no total "
+                       "could be computed"), soft_wrap=True)
         return
     out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, {value['drawn']} of "
                    f"{many(value['nodes'], 'node')} drawn; open it in a browser, it "

@@ -30,7 +30,7 @@ from privledger.cli.output import (
     pairs,
     quality,
     reading_store,
-    remainder,
+    room,
     text,
     watching,
     where,
@@ -87,21 +87,23 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS = (
     click.option("--engine", "name", type=click.Choice(ENGINES),
-                 help="Put the table on disk in chunks, and let worker processes answer: of this "
-                      "machine, or of a Dask cluster [default: the run file's, else in memory]."),
+                 help="Write the table to disk in chunks, and answer with worker processes, on "
+                      "this "
+                      "machine or on a Dask cluster [default: the run file's, else in memory]."),
     click.option("--workers", type=click.IntRange(1, 1024),
-                 help="For --engine: processes to start [default: one per usable processor]."),
+                 help="For --engine: number of processes [default: one per usable processor]."),
     click.option("--scheduler", metavar="ADDRESS",
-                 help="For --engine dask: a cluster that runs already, such as tls://host:8786."),
+                 help="For --engine dask: an existing cluster, such as tls://host:8786."),
     click.option("--tls-ca", type=click.Path(exists=True, dir_okay=False),
-                 help="For --scheduler: certificate of who signs the cluster's."),
+                 help="For --scheduler: certificate of the authority that signs the cluster's "
+                      "certificates."),
     click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False),
                  help="For --scheduler: certificate of this client."),
     click.option("--tls-key", type=click.Path(exists=True, dir_okay=False),
                  help="For --scheduler: key of this client."),
     click.option("--spool", type=click.Path(file_okay=False),
-                 help="For --engine: folder of the copy, to be kept; all workers see it under "
-                      "this path [default: one that goes at the end]."),
+                 help="For --engine: folder of the chunks, to be kept; every worker must reach it "
+                      "under this path [default: a temporary folder]."),
 )
 
 
@@ -126,8 +128,10 @@ def wanted_engine(run: RunFile, given: dict[str, Any]) -> EngineChoice | None:
         choice = (EngineChoice.of(said, Path()) if choice is None else choice.over(said, Path()))
     if choice is not None and run.evaluate is not None and run.evaluate.holdout is not None:
         raise InvalidPlan("[evaluate] holdout", run.evaluate.holdout, "left out with an engine: "
-                          "rows go to chunks as they are read, and none is split off; name "
-                          "public rows by test")
+                                                                      "rows are written to chunks "
+                                                                      "as they are read, and none "
+                                                                      "is held out. Name public "
+                                                                      "rows by test")
     return choice
 
 
@@ -208,13 +212,13 @@ def score(model: Any, X: Any, y: Any, schema: Schema) -> dict[str, Any]:
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger file, continued if it exists [default: the run file's].")
 @click.option("--model", type=click.Path(dir_okay=False),
-              help="Keep the fitted model here; privledger predict reads it back.")
+              help="Where to save the fitted model, for privledger predict.")
 @click.option("--receipt", type=click.Path(dir_okay=False),
-              help="Write the receipt here, as JSON; keep it with the model.")
+              help="Where to write the receipt, as JSON; keep it with the model.")
 @click.option("--new-ledger", is_flag=True,
-              help="Make the ledger anew although a receipt of one lies beside its place.")
+              help="Create a new ledger although a receipt of an earlier one is beside it.")
 @click.option("--wait", type=click.FloatRange(min=0, max=MOST_WAIT), metavar="SECONDS",
-              help="Wait for budget so long, in line [default: the run file's, else not at all].")
+              help="Seconds to wait in the queue for budget [default: the run file's, else 0].")
 @isolate_option
 @click.option("--isolate-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="The same as --limit silence_seconds=SECONDS.")
@@ -239,8 +243,8 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
         prepared = prepare(run_file, data_dir, ledger, make)
         files = data_files(prepared.run, data_dir)
         if prepared.exists and new_ledger:
-            raise click.UsageError(f"--new-ledger: {shown(prepared.ledger)} is there already, and "
-                                   "a run continues it")
+            raise click.UsageError(f"--new-ledger: {shown(prepared.ledger)} exists already, and a "
+                                   "run continues it")
         if not (prepared.exists or new_ledger):
             refuse_if_remembered(prepared, receipt)
         return carried_out(prepared, files, model, receipt, seconds, choice)
@@ -288,9 +292,9 @@ def refuse_if_remembered(prepared: Prepared, receipt: str | None) -> None:
     found = receipt_of(prepared.ledger, receipt)  # the latter is about to be written over
     if found is not None:
         raise LedgerMissing(
-            f"{shown(prepared.ledger)} is not there, but {found.name} is a receipt of it: what it "
-            "had spent does not come back by losing it. Bring the ledger back, or say "
-            "--new-ledger if this is another one; nothing was read")
+            f"{shown(prepared.ledger)} is missing, but {found.name} is a receipt of it. Losing a "
+            "ledger does not return what it had spent. Restore the ledger, or use --new-ledger if "
+            "this is another one. Nothing was read")
 
 
 @contextmanager
@@ -302,8 +306,8 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
             findings = audit(store)
         if findings:
             first = findings[0]
-            raise LedgerCorrupt(f"{shown(prepared.ledger)}: {first.rule}: {first.message}; "
-                                "nothing was read. Ask privledger verify")
+            raise LedgerCorrupt(f"{shown(prepared.ledger)}: {first.rule}: {first.message}. Nothing "
+                                "was read. Run privledger verify")
         book = Ledger.open(prepared.ledger, people_key=run.key_path)
     else:
         if prepared.price.error is not None:
@@ -400,7 +404,7 @@ def fit(prepared: Prepared, data: Dataset) -> Any:
         told = where(error)
     except Exception as error:
         told = where(error)
-    raise PrivledgerError(f"the fit failed with {told}; its text is not shown, because it could "
+    raise PrivledgerError(f"the fit failed with {told}. Its message is not shown, because it could "
                           "quote a record. What was reserved stays spent")
 
 
@@ -443,8 +447,8 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
     out.print(pairs([
         ("this run", f"epsilon {charge(result['epsilon'])} at delta {exact(result['delta'])}, "
                      f"{promise(result['relation'], result['unit'])}"),
-        ("ledger total", f"epsilon {charge(result['spent'])} of {exact(budget.epsilon)} spent, "
-                         f"{remainder(result['left'])} would still be granted"),
+        ("ledger total", f"epsilon {charge(result['spent'])} of {exact(budget.epsilon)} spent. "
+                         f"{room(result['left'], budget.epsilon)}"),
         ("theorem", result["theorem"]),
         *filter_rows(result["filter"], result["fixes"], result["cheaper"]),
     ]))

@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
                 found = self.server.site.answer(parts.path)
         except Exception:  # its text may quote a value
             return _said(HTTPStatus.INTERNAL_SERVER_ERROR,
-                         "this page cannot be shown; privledger verify says why")
+                         "this page cannot be shown: run privledger verify")
         return (HTTPStatus.OK, *found) if found else _said(HTTPStatus.NOT_FOUND, "no such page")
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -185,11 +185,11 @@ class _Server(ThreadingMixIn, HTTPServer):
 @click.command(cls=Guarded)
 @ledger_argument
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
-              help="0 for any that is free.")
+              help="Port, or 0 for any free port.")
 @click.option("--idle", type=click.FloatRange(min=0, min_open=True), default=IDLE_MINUTES,
-              show_default=True, help="Minutes without a request after which it ends.")
+              show_default=True, help="Minutes without a request after which the server ends.")
 @click.option("--verify/--no-verify", "check", default=True, show_default=True,
-              help="Verify everything before the address is printed, or when it is asked for.")
+              help="Verify everything before the address is printed, or at the first request.")
 @format_option
 def serve(ledger: str, port: int, idle: float, check: bool, format_: str) -> None:
     """The page of `privledger report` about LEDGER on 127.0.0.1, made again when it grew.

@@ -11,18 +11,19 @@ from attrs import evolve
 
 from privledger.accounting import promise
 from privledger.cli.output import (
+    DIGITS,
     RED,
-    SCREEN,
     YELLOW,
     Reply,
     asks_json,
+    bar_text,
     charge,
+    clauses_text,
     command,
     complete_grant,
     findings_table,
     grid,
     grow,
-    height,
     kept_elsewhere,
     key_option,
     ledger_argument,
@@ -33,8 +34,8 @@ from privledger.cli.output import (
     receipt_option,
     receipt_or_none,
     remainder,
+    room,
     text,
-    verdict_text,
     where_option,
 )
 from privledger.gate import NOT_TRUSTED
@@ -57,7 +58,9 @@ if TYPE_CHECKING:
 
 MOST_LINES = 8
 MOST_REFUSALS = 5
-
+MOST_GRANTS = 20
+MOST_NARROW = 90
+"""Columns of a terminal that has room for plans and releases beside the grants."""
 
 
 @command
@@ -94,12 +97,24 @@ def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
 
 
 def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) -> None:
-    """The whole page; `whole` folds nothing."""
-    out.print(verdict_text(report.verdict), soft_wrap=True)
-    if report.risk is not None:
-        for sentence in report.risk.sentences:  # a paragraph, where grants are folded
-            out.print(text(sentence), end="\n" if whole else " ", soft_wrap=not whole)
+    """Status, spent and left, what needs attention; then the grants; then all other figures.
+
+    Args:
+        whole: list every grant, with its whole plan.
+    """
+    out.print(clauses_text(report.verdict.status, report.verdict.level), soft_wrap=True)
+    out.print(_spent_line(report), soft_wrap=True)
+    out.print(_attention_line(report), soft_wrap=True)
+    out.print()
+    if whole:
+        out.print(grants_tree(report, whole=True))
+    else:
+        render_grants(out, report)
+    if report.refusals:
         out.print()
+        render_refusals(out, report)
+    if report.findings:
+        out.print(findings_table(report.findings))
     out.print()
     mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
     out.print(pairs([
@@ -108,57 +123,108 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
                    f"{promise(report.relation, report.about)}"),
         ("spent", f"epsilon {charge(report.spent)}, delta {charge(report.spent_delta)} "
                   "(reservations included)"),
-        *_purse(report),
+        *_delta_reserve(report),
         *([("alone", f"epsilon {charge(report.alone)}, if all other parties of its federations "
-                     "give their noise away")] if report.alone is not None else []),
-        ("left", f"a plan of epsilon {remainder(report.left)} would still be granted "
-                 "(plans add up by the filter below, not epsilon by epsilon)"),
+                     "reveal their noise")] if report.alone is not None else []),
         ("filter", f"{report.filter}: {report.theorem}"),
         ("mode", mode),
         ("noise", "; ".join(report.noise)),
         *([("windows", ", ".join(report.windows[-5:]) + " (the last one is open)")]
           if report.windows else []),
-        *([("in line", "; ".join(map(_in_line, report.waiting[:MOST_LINES])) + (
+        *([("wait queue", "; ".join(map(_waiting, report.waiting[:MOST_LINES])) + (
             f"; and {more} more" if (more := len(report.waiting) - MOST_LINES) > 0 else ""))]
           if report.waiting else []),
-        *([("policy", "its own; what it forbids is refused before anything is read")]
+        *([("policy", "its own: a request that it forbids is refused before any row is read")]
           if report.policy is not None else []),
         ("history", f"{many(report.entries, 'entry', 'entries')}, head "
                     f"{report.head[:16]}, {report.uuid}"),
     ]))
-    if report.dead:
-        out.print(text(f"dead holders: {len(report.dead)} ({', '.join(report.dead[:5])}); what "
-                       "they had reserved stays spent", YELLOW))
-    out.print()
-    out.print(grants_tree(report, whole=whole))
-    if report.refusals:
+    if report.risk is not None:
         out.print()
-        render_refusals(out, report)
-    if report.findings:
-        out.print(findings_table(report.findings))
+        for sentence in report.risk.sentences:  # a paragraph, where grants are folded
+            out.print(text(sentence), end="\n" if whole else " ", soft_wrap=not whole)
+        out.print()
 
 
-def _in_line(one: InLine) -> str:
+def _spent_line(report: LedgerReport) -> Text:
+    view = report.view
+    line = text("Spent ").append_text(bar_text(view.total.share.value))
+    left = room(report.left, report.epsilon)
+    note = " Epsilons do not simply add up: see the filter." if left.startswith("Room") else ""
+    return line.append_text(text(
+        f" epsilon {view.spent.text(DIGITS)} of {view.promised[0].text()} at delta "
+        f"{view.promised[1].text()}. {left}{note}"))
+
+
+def _attention_line(report: LedgerReport) -> Text:
+    """Open points of the verdict, and grants that ended badly, or not at all."""
+    found = [text(f"{one.text}.", YELLOW) for one in report.verdict.attention]
+    broken = sum(one.status in ("crashed", "failed") for one in report.grants)
+    if broken:
+        found.append(text(f"{many(broken, 'grant')} crashed or failed: the reservation stays "
+                          "spent.", YELLOW))
+    if report.dead:
+        found.append(text(f"{many(len(report.dead), 'grant')} without a running process "
+                          f"({', '.join(report.dead[:5])}): the reservation stays spent.", YELLOW))
+    if report.waiting:
+        found.append(text(f"{many(len(report.waiting), 'request')} in the wait queue.", YELLOW))
+    if not found:
+        return text("Nothing needs attention.")
+    line = text("Attention:")
+    for one in found:
+        line.append_text(text(" ")).append_text(one)
+    return line
+
+
+def render_grants(out: Console, report: LedgerReport) -> None:
+    """A table of the last grants, one row each, and what there is to say about some of them."""
+    listed = report.grants[-MOST_GRANTS:]
+    number = len(report.grants) + report.unlisted
+    scopes = sum(grant.status == "scope" for grant in report.grants)
+    title = many(number - scopes, "grant") if number else "No grants yet"
+    title += f", {many(scopes, 'scope')}" if scopes else ""
+    title += ", selected by --where" if len(report.grants) < len(report.view.charges) else ""
+    if len(listed) < number:
+        title += f"; the last {len(listed)} are listed, --all lists more"
+    if not listed:
+        out.print(text(title, "bold"))
+        return
+    claims = any(one.claimed is not None for one in listed)
+    columns: dict[str, Callable[[GrantReport], object]] = {
+        "grant": lambda one: one.name, "for": _who, "epsilon": lambda one: charge(one.epsilon),
+        "status": lambda one: text(one.status, _colour(one))}
+    if claims:
+        columns["claimed"] = claim
+    if out.width >= MOST_NARROW:
+        columns["reserved"] = lambda one: reserved_line(one.plan)
+        columns["released"] = _released
+    out.print(grid(tuple(columns), [tuple(cell(one) for cell in columns.values())
+                                    for one in listed], title=title, whole=len(listed[0].name)))
+    for grant in listed:
+        for said, colour in _said(grant):
+            out.print(text(f"{grant.name}: {said}", colour), soft_wrap=True)
+
+
+def _waiting(one: InLine) -> str:
     labels = " ".join(f"{key}={value}" for key, value in sorted(one.labels.items()))
     asked = "" if one.asked is None else f" epsilon {charge(one.asked)}"
     return f"{labels or one.grant} waits for{asked} on {one.data}, at most until {one.until}"
 
 
-def _purse(report: LedgerReport) -> list[tuple[str, str]]:
-    """What plans with a delta of their own took of the part of delta that is theirs."""
+def _delta_reserve(report: LedgerReport) -> list[tuple[str, str]]:
+    """What plans with a delta of their own took of the delta reserve."""
     view = report.view
     if not view.budget.failure:
         return []
     taken = 0.0 if view.rule is None else view.rule.delta_of(view.total.delta_units)
-    return [("purse", f"delta {charge(taken)} of {exact(view.budget.failure)} charged by plans "
-                      "with a delta of their own")]
+    return [("delta reserve", f"delta {charge(taken)} of {exact(view.budget.failure)} charged by "
+                              "plans with a delta of their own")]
 
 
 def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False) -> Tree:
     """Grants, the plan each reserved, and what was released under it.
 
-    Alternatives that did not run are left out, and siblings that look alike are one line. Where
-    that is still more than a screen, a grant has one line for its plan and one for its releases.
+    Alternatives that did not run are left out, and siblings that look alike are one line.
 
     Args:
         plans: show plans, too. whole: leave nothing out.
@@ -166,48 +232,15 @@ def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False
     from rich.tree import Tree
 
     number = len(report.grants)
-    folded = [grant if whole else evolve(grant, plan=gist(grant.plan, grant.lines))
-              for grant in report.grants]
-    brief = plans and not whole and sum(_height(grant) for grant in folded) > SCREEN
     scopes = sum(grant.status == "scope" for grant in report.grants)
-    title = many(number - scopes, "grant") if number else "nothing granted yet"
+    title = many(number - scopes, "grant") if number else "No grants yet"
     title += f", {many(scopes, 'scope')}" if scopes else ""
-    title += ", chosen by --where" if number < len(report.view.charges) else ""
-    if brief:
-        title += ", in brief: --all shows every plan whole"
-    if report.unlisted:
-        title = (f"the last {number} of {number + report.unlisted} grants (privledger log has all, "
-                 "privledger top adds them up)")
+    title += ", selected by --where" if number < len(report.view.charges) else ""
     root = Tree(text(title, "bold"), guide_style="dim")
-    for grant in folded:
-        if brief:
-            add_brief(root, grant)
-        else:
-            add_grant(root, grant, plans=plans, whole=whole)
+    for grant in report.grants:
+        shown = grant if whole else evolve(grant, plan=gist(grant.plan, grant.lines))
+        add_grant(root, shown, plans=plans, whole=whole)
     return root
-
-
-def _height(grant: GrantReport) -> int:
-    """Lines that a grant takes."""
-    said = bool(grant.note) + bool(grant.federated) + bool(grant.origin)
-    return 1 + said + height(grant.plan) + bool(grant.lines) + min(len(grant.lines), MOST_LINES + 1)
-
-
-def add_brief(root: Tree, grant: GrantReport) -> None:
-    """One grant in three lines, four where there is something to say about it."""
-    line = text(f"{grant.name}  {_who(grant)}  epsilon {charge(grant.epsilon)}  ")
-    line.append_text(text(grant.status, _colour(grant)))
-    branch = root.add(line)
-    for said, colour in _said(grant):
-        branch.add(text(said, colour))
-    reserved = text(f"reserved: {reserved_line(grant.plan)}")
-    if grant.claimed is not None:
-        reserved.append_text(text("  ")).append_text(claim(grant))
-    branch.add(reserved)
-    if grant.lines:
-        vouched = any(item.vouched for item in grant.lines)
-        branch.add(text(f"released {grant.releases}: {released_line(grant.lines)}",
-                        YELLOW if vouched else ""))
 
 
 def _said(grant: GrantReport) -> list[tuple[str, str]]:
@@ -215,6 +248,12 @@ def _said(grant: GrantReport) -> list[tuple[str, str]]:
     said = ((grant.note, YELLOW), (grant.federated, YELLOW),
             (grant.origin, YELLOW if grant.library else ""))
     return [one for one in said if one[0]]
+
+
+def _released(grant: GrantReport) -> Text:
+    vouched = any(line.vouched for line in grant.lines)
+    return text(f"{grant.releases}: {released_line(grant.lines)}" if grant.lines else "none",
+                YELLOW if vouched else "")
 
 
 def _who(grant: GrantReport) -> str:
@@ -230,7 +269,7 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool, whole: bool = Fals
     """One grant as a branch; `plans` shows what it reserved, too, and `whole` cuts no list."""
     line = text(f"{grant.name}  {_who(grant)}  epsilon {charge(grant.epsilon)}  ")
     if grant.learner:
-        line.append_text(claim(grant))
+        line.append_text(text("claimed ", "dim")).append_text(claim(grant)).append_text(text("  "))
     line.append_text(text(grant.status, _colour(grant)))
     if grant.isolation:
         line.append_text(text(f"  {grant.isolation}", "dim"))
@@ -256,7 +295,7 @@ def claim(grant: GrantReport) -> Text:
     ratio = "-" if grant.ratio is None else f"{charge(grant.ratio)} x"
     worse = grant.ratio is not None and grant.ratio > 1.0005
     claimed = "-" if grant.claimed is None else charge(grant.claimed)
-    return text(f"claimed {claimed}, ratio {ratio}  ", RED if worse else "dim")
+    return text(f"{claimed}, ratio {ratio}", RED if worse else "dim")
 
 
 def render_refusals(out: Console, report: LedgerReport) -> None:
@@ -278,7 +317,7 @@ def _figure(value: Any, shown: Callable[[float], str]) -> str:
 @command
 @ledger_argument
 @click.option("--grant", shell_complete=complete_grant,
-              help="Only entries about this grant or scope; its first letters do.")
+              help="Only entries about this grant or scope; its first letters are enough.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(tuple(EVENTS)),
               help="Only entries of this kind; may be repeated.")
 @click.option("--since", metavar="N", type=click.IntRange(min=0), default=0,

@@ -91,7 +91,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
         if len(seen.unverified) > MOST_CLAIMS:
             out.print(text(f"and {len(seen.unverified) - MOST_CLAIMS} more: --format json", YELLOW))
         if seen.facts.unit != "row":
-            out.print(text(f"the promise is about {WHO[seen.facts.unit]}"))
+            out.print(text(f"the ledger protects {WHO[seen.facts.unit]}"))
         if findings:
             out.print(findings_table(findings))
         else:
@@ -117,7 +117,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
 @click.option("--sign-key", type=click.Path(exists=True, dir_okay=False),
               help="Sign it with the Ed25519 private key (PEM) in this file.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Write it there, too; must not exist.")
+              help="Where to write it, too; must not exist.")
 def receipt(ledger: str, key_file: str | None, sign_key: str | None, output: str | None) -> Reply:
     """Print the receipt of a ledger: identity, number of entries, head hash, totals, counter,
     when it was made, and the root of the tree that `privledger prove` leads to.
@@ -159,10 +159,10 @@ VERIFIER = "verify_proof.py"
 @command
 @ledger_argument
 @click.option("--since", type=click.Path(exists=True, dir_okay=False), metavar="RECEIPT",
-              help="That the ledger still begins as it was when this receipt was made.")
+              help="Prove that the ledger still begins as it was when this receipt was made.")
 @click.option("--until", type=click.Path(exists=True, dir_okay=False), metavar="RECEIPT",
               help="The later receipt [default: the ledger as it is now].")
-@click.option("--entry", type=click.IntRange(min=0), help="That this entry is in the ledger.")
+@click.option("--entry", type=click.IntRange(min=0), help="Prove that this entry is in the ledger.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), required=True,
               help="Where to write the proof; must not exist.")
 @click.option("--verifier", type=click.Path(dir_okay=False), metavar="FILE",
@@ -220,7 +220,7 @@ def _as_of(rows: list[Row], uuid: str, receipt: str) -> list[Row]:
         raise InvalidPlan("receipt", Path(receipt).name, "one with the root of the tree that "
                           "proofs lead to (tree): that of `privledger receipt` or `run --receipt`")
     if known["uuid"] != uuid or size > len(rows) or rows[size - 1][4] != known["head"]:
-        raise LedgerCorrupt("the receipt is of another history: `privledger verify` says which")
+        raise LedgerCorrupt("the receipt belongs to another history: run `privledger verify`")
     return rows[:size]
 
 
@@ -241,15 +241,16 @@ def _put(place: str, content: str) -> None:
 @click.argument("book", type=click.Path(dir_okay=False))
 @click.argument("receipt", type=click.Path(exists=True, dir_okay=False))
 @click.option("--proof", type=click.Path(exists=True, dir_okay=False),
-              help="Of `privledger prove --since`, from the receipt that was witnessed last.")
+              help="The proof of `privledger prove --since`, from the receipt that was witnessed "
+                   "last.")
 @click.option("--sign-key", type=click.Path(exists=True, dir_okay=False),
               help="The witness's Ed25519 private key (PEM).")
 @click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
               help="Or a secret, for HMAC-SHA256.")
 @click.option("--public-key", type=click.Path(exists=True, dir_okay=False),
-              help="The owner's: the receipt must be signed with it.")
+              help="The owner's public key: the receipt must be signed with it.")
 @click.option("--new-book", is_flag=True,
-              help="The book does not exist yet. Without this, a missing one is refused.")
+              help="Begin a new book. Without this, a missing book is refused.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), required=True,
               help="Where to write the countersigned receipt; must not exist.")
 def witness(book: str, receipt: str, proof: str | None, sign_key: str | None,
@@ -293,8 +294,8 @@ def _opened(book: str, *, new: bool) -> Iterator[TextIO]:
 
     if Path(book).exists() == new:
         raise LedgerCorrupt("the book is there already" if new else
-                            "there is no such book: a witness that forgot signs anything; "
-                            "--new-book begins one")
+                            "there is no such book, and a witness without its book would sign "
+                            "anything. --new-book begins one")
     # What is no UTF-8 comes as letters that no line of a book has: `read_book` refuses them.
     with open(book, "x+" if new else "r+", encoding="utf-8", errors="surrogateescape") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

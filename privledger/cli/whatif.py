@@ -45,34 +45,34 @@ if TYPE_CHECKING:
 @command
 @ledger_argument
 @click.option("--learner", shell_complete=complete_learner,
-              help="Would a fit of this learner fit? Needs --schema and --epsilon.")
+              help="Would a fit of this learner be granted? Needs --schema and --epsilon.")
 @click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
 @click.option("--epsilon", type=float, help="For --learner.")
 @click.option("--delta", type=float, help="Of the plan [default: the budget's].")
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE",
               help="For --learner: one of its parameters, as TOML writes it.")
 @click.option("--plan", "node_file", type=click.Path(exists=True, dir_okay=False),
-              help="Would this node tree (JSON) fit?")
+              help="Would this node tree (JSON) be granted?")
 @click.option("--again", metavar="GRANT", shell_complete=complete_grant,
-              help="Would the plan of this grant fit once more?")
+              help="Would the plan of this grant be granted once more?")
 @click.option("--table", shell_complete=complete_table,
-              help="Name of the table it is for: caps that match it count [default: "
-                              "the one of --again; else every cap counts].")
+              help="Table of the plan: its caps apply [default: the table of --again; else every "
+                   "cap applies].")
 @click.option("--label", "labels", multiple=True, metavar="NAME=TEXT",
-              help="What it is asked with, such as team=a: caps that match it count.")
+              help="Label of the request, such as team=a: its caps apply.")
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
-              help="How often the plan would run.")
+              help="Number of runs of the plan.")
 @click.option("--how-many", "how_many", is_flag=True,
-              help="How often the plan still fits, one request after another: exact, in units.")
+              help="How often the plan still fits, one request after another; exact.")
 @click.option("--relation", type=click.Choice(RELATIONS),
               help="What the ledger's plans cost under another relation.")
 @click.option("--rows", type=click.IntRange(min=1),
-              help="What a person with so many rows is promised.")
+              help="The promise to a person with this many rows.")
 def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float | None,
            delta: float | None, params: tuple[str, ...], node_file: str | None,
            again: str | None, table: str | None, labels: tuple[str, ...], times: int,
            how_many: bool, relation: str | None, rows: int | None) -> Reply:
-    """Ask a question about a ledger. Opens no data and writes nothing.
+    """What would fit, or change, in a ledger. Opens no data and writes nothing.
 
     Exit code 1 if the plan would be refused, or nothing is proved.
     """
@@ -91,7 +91,7 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
     others += [] if rows is None else [group_price(state, rows)]
     price, fits, room = None, "", None
     if how_many and not asked:
-        raise click.UsageError("--how-many of what? --learner, --plan or --again")
+        raise click.UsageError("--how-many needs --learner, --plan or --again")
     if asked:
         request = _request(table, labels, again, at, state)
         found = None if learner is None else evolve(
@@ -142,7 +142,7 @@ def _plan_of(node_file: str | None, again: str | None, state: State) -> Node:
     assert again is not None
     plan = find_grant(state, again).plan
     if plan is None:
-        raise InvalidPlan("grant", again, "one that something is promised for")
+        raise InvalidPlan("grant", again, "a grant that still promises something")
     return from_json(plan)
 
 
@@ -162,9 +162,9 @@ def _room(node: Node, request: Granted, state: State) -> Forecast:
 
 def _render_room(out: Console, room: Forecast) -> None:
     if room.times is None:
-        out.print(text("it costs nothing: any number fits", GREEN))
+        out.print(text("it costs nothing: any number would be granted", GREEN))
         return
-    out.print(text(f"exactly {room.times} more would be granted, if nobody else asks", "bold"))
+    out.print(text(f"exactly {room.times} more would be granted, without other requests", "bold"))
     for one in room.rooms if len(room.rooms) > 1 else ():
         out.print(text(f"  by {one.name}: {'any number' if one.times is None else one.times}"))
 

@@ -153,7 +153,7 @@ class Catalogue:
                 file.seek(self._size)  # over half a line, if the last one failed
                 file.write(len(sealed).to_bytes(_LENGTH, "little") + sealed)
         except OSError:
-            raise SpoolError("the spool cannot be written") from None
+            raise SpoolError("the chunk store cannot be written") from None
         self._lines, self._size = self._lines + 1, self._size + _LENGTH + len(sealed)
 
 
@@ -188,7 +188,7 @@ class Read:
                 size = int.from_bytes(file.read(_LENGTH), "little")
                 sealed = file.read(size)
                 if not size or len(sealed) < size:
-                    raise SpoolError("the catalogue of the spool is cut short")
+                    raise SpoolError("the catalogue of the chunk store is truncated")
                 self._take(unseal(self.folder.key, f"{self.file} {self._lines}", sealed))
                 self._lines, self._place = self._lines + 1, file.tell()
 
@@ -265,5 +265,5 @@ def _dumped(catalogue: Catalogue, what: object, *, top: bool) -> bytes:
         pass
     else:
         return file.getvalue()
-    raise UnsupportedNode("a function that another process cannot load: define it in a module of "
-                          "its own. Nothing was read") from None
+    raise UnsupportedNode("a function that another process cannot load: define it at the top of a "
+                          "module. Nothing was read") from None

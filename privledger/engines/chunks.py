@@ -126,9 +126,9 @@ class Bench:
                 while piece := file.read(1 << 20):
                     digest.update(piece)
             if digest.hexdigest() != note.sha256 or marks_of(path) != now:
-                raise SpoolError(f"chunk {note.number} of the spool was changed")
+                raise SpoolError(f"chunk {note.number} of the chunk store was changed")
         except OSError:
-            raise SpoolError(f"chunk {note.number} of the spool is gone") from None
+            raise SpoolError(f"chunk {note.number} of the chunk store is missing") from None
         found = opened(str(path), head, layout, note)
         self._checked[path.name] = now, note.sha256, found
         return found

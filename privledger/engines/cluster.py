@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future, Scheduler
 
 _HOUSE: Final = "fire-and-forget"  # the scheduler's own entry among its clients
-_UNREACHED: Final = "the scheduler cannot be reached; the charge stands"
+_UNREACHED: Final = "the scheduler cannot be reached. The charge stands"
 
 
 @frozen(eq=False, repr=False)
@@ -174,7 +174,7 @@ class Dask:
         if self.client.status != "running":
             raise EngineError(_UNREACHED)
         if not found:
-            raise EngineError("no worker answered in time; the charge stands")
+            raise EngineError("no worker answered in time. The charge stands")
         return found
 
     def _reply(self, future: Future[bytes]) -> bytes:
@@ -184,8 +184,8 @@ class Dask:
                 found = future.result(timeout=self.patience)
                 return found if type(found) is bytes else b""
         if future.status == "error" and not self._is_lost(future):
-            raise EngineError("a worker cannot run the kernel: the same version of this package "
-                              "has to be there; the charge stands")
+            raise EngineError("a worker cannot run the kernel: install the same version of this "
+                              "package there. The charge stands")
         return b""
 
     def _is_lost(self, future: Future[bytes]) -> bool:
@@ -203,16 +203,16 @@ class Dask:
         """
         found = self._asked()
         if set(found.clients) - {_HOUSE, self.client.id}:
-            raise EngineError("the scheduler has another client, who could run code in its "
-                              "workers: nobody else may be connected. Nothing was read")
+            raise EngineError("the scheduler has another client, which could run code in its "
+                              "workers. Disconnect every other client. Nothing was read")
         if any(threads != 1 for _, threads in found.workers):
-            raise EngineError("a worker with several threads: start workers with one each. "
+            raise EngineError("a worker has several threads: start workers with one thread each. "
                               "Nothing was read")
         reached = str(getattr(self.client.scheduler, "address", ""))
         addresses = (reached, *(one for one, _ in found.workers))
         if not self.allow_unencrypted and any(is_exposed(one) for one in addresses):
-            raise EngineError("the cluster is not on this machine and has no TLS: give its "
-                              "client, scheduler and workers certificates. Nothing was read")
+            raise EngineError("the cluster is on other machines and has no TLS: give its client, "
+                              "scheduler and workers certificates. Nothing was read")
         return found
 
     def _asked(self) -> Standing:
@@ -224,4 +224,4 @@ class Dask:
             if isinstance(found, Standing):
                 return found
         raise EngineError("the scheduler cannot be reached, has no worker, or cannot load this "
-                          "package; the charge, if there was one, stands")
+                          "package. A charge that was made stands")

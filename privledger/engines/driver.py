@@ -41,9 +41,9 @@ from privledger.tables.chunk import Rows
 
 ATTEMPTS: Final = 4
 BLOCKS_PER_WORKER: Final = 3
-OTHER = ("a reply of chunks of another layout or size; nothing was released and the charge "
-         "stands")
-FAILED_THERE = "the query failed inside the guard; its charge stands"
+OTHER = ("a worker replied with another layout or size of chunks. Nothing was released, and the "
+         "charge stands")
+FAILED_THERE = "the query failed inside the guard. Its charge stands"
 
 Done = Callable[[int, int], None]
 """Told how many chunks of a pass are done, and of how many."""
@@ -226,9 +226,9 @@ class _Asking:
                 self._take(reply)
             if not self._open:
                 return self._sketch
-        raise EngineError("chunks were not answered, again and again: workers are gone, have "
-                          "another version, or do not see the spool's folder; nothing was "
-                          "released and the charge stands")
+        raise EngineError("chunks were not answered after several attempts: workers have stopped, "
+                          "have another version, or cannot read the chunk store's folder. Nothing "
+                          "was released, and the charge stands")
 
     def _messages(self) -> Iterator[tuple[str, bytes]]:
         table = self.table
@@ -250,8 +250,8 @@ class _Asking:
         if said.release != self.release or said.status == LATE:
             return
         if said.status == SPOOL:
-            raise SpoolError("a chunk of the table, or what it kept, is missing or was changed; "
-                             "nothing was released and the charge stands")
+            raise SpoolError("a chunk of the table, or its stored intermediate result, is missing "
+                             "or was changed. Nothing was released, and the charge stands")
         if said.status != DONE:
             raise DataError(FAILED_THERE)
         block = self._open.get(said.chunks)

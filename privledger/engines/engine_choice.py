@@ -99,7 +99,7 @@ def local_cluster(workers: int, security: Security | None = None) -> Iterator[Cl
             with cluster, Client(cluster) as client:
                 yield client
             return
-    raise EngineError(f"a local cluster did not start: {told}")
+    raise EngineError(f"the local cluster did not start: {told}")
 
 
 ENGINES: Final = ("local", "dask")

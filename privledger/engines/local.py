@@ -141,7 +141,7 @@ class Local:
 
     def run(self, messages: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
         if self._pid != os.getpid():
-            raise EngineError("an engine of another process: a forked child starts its own")
+            raise EngineError("an engine of another process: start a new one in the forked child")
         waiting: queue.SimpleQueue[tuple[str, bytes] | None] = queue.SimpleQueue()
         replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         size = min(self.workers, len(messages))

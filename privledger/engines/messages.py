@@ -43,7 +43,7 @@ def unseal(key: bytes, purpose: str, message: bytes) -> bytes:
     """
     body, mark = message[:-_MARK], message[-_MARK:]
     if len(body) < _NONCE or not hmac.compare_digest(mark, _mark(key, purpose, body)):
-        raise EngineError("a message that nobody who has the spool's key wrote")
+        raise EngineError("a message that was not written with the chunk store's key")
     return _masked(key, purpose, body[:_NONCE], body[_NONCE:])
 
 

@@ -16,7 +16,7 @@ from privledger.facts.schema import Column, Schema
 from privledger.facts.values import fixed
 from privledger.rounding import count
 
-STRANGE = "the tree's bins are for other columns than the data's"
+STRANGE = "the tree's bins belong to other columns than the data's"
 
 
 class Stack:

@@ -119,8 +119,8 @@ class TableFacts:
     def check_positions(self, places: int) -> None:
         """Raise unless positions mean something here: a public number of rows, as many places."""
         if self.relation == "add_remove":
-            raise RelationMismatch("parts by position need a public number of rows: a ledger of "
-                                   "relation replace_one or replace_label")
+            raise RelationMismatch("parts by position need a public number of rows: use a ledger "
+                                   "of relation replace_one or replace_label")
         if self.n_rows is None and places != self.n_people:
             raise InvalidValue("IndexCells places", places, "as many as there are people")
         if self.n_rows is not None and places != self.n_rows:

@@ -61,10 +61,10 @@ def schema_of_dictionary(text: str, *, name: str, target: str | None = None,
     for line in _lines(text):
         column, lacks = _column(line, provenance)
         columns.append(column)
-        missing += [f"column {column['name']!r} lacks {what}" for what in lacks]
+        missing += [f"column {column['name']!r} needs {what}" for what in lacks]
     if missing:
-        raise SchemaError("a public description says them, never the data: " + "; ".join(
-            missing[:50]))
+        raise SchemaError("; ".join(missing[:50]) + ". Take what is missing from public "
+                          "knowledge, not from the data")
     if target is not None and target not in [column["name"] for column in columns]:
         raise SchemaError(f"no column is called {target!r}")
     value: dict[str, object] = {"name": name, "columns": columns}
@@ -78,18 +78,18 @@ def schema_of_dictionary(text: str, *, name: str, target: str | None = None,
 def _lines(text: str) -> Iterable[dict[str, str]]:
     """Every line by the schema's own words."""
     if len(text) > MOST_TEXT:
-        raise SchemaError("too long for a data dictionary")
+        raise SchemaError("the file is too long for a data dictionary")
     rows = [row for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"))) if any(row)]
     known = {alias: word for word, aliases in NAMES.items() for alias in aliases}
     heads = [known.get(head.strip().lower(), "") for head in (rows[0] if rows else [])]
     twice = [head for head in heads if head and heads.count(head) > 1]
     if twice:
-        raise SchemaError(f"two columns of the dictionary say {twice[0]}: which one counts?")
+        raise SchemaError(f"two columns of the dictionary give {twice[0]}: keep one of them")
     if "name" not in heads or "kind" not in heads:
-        raise SchemaError("no data dictionary: its header has no name and no kind. If this is the "
-                          "table itself: init never reads data")
+        raise SchemaError("this is no data dictionary: its header needs the columns name and kind. "
+                          "If this is the table itself: init never reads data")
     if not 1 < len(rows) <= MOST_COLUMNS:
-        raise SchemaError("a data dictionary has one line for each column")
+        raise SchemaError("a data dictionary needs a header and one line for each column")
     for number, row in enumerate(rows[1:], 2):
         if len(row) > len(heads):
             raise SchemaError(f"line {number} of the dictionary has more cells than its header")
@@ -105,7 +105,7 @@ def _column(line: Mapping[str, str], provenance: str) -> tuple[dict[str, object]
     kind = next((kind for kind, words in KINDS.items() if said in words), "")
     if not kind:
         words = sorted(word for words in KINDS.values() for word in words)
-        raise SchemaError(f"column {name!r}: its kind is none of {', '.join(words)}")
+        raise SchemaError(f"column {name!r}: its kind must be one of {', '.join(words)}")
     column: dict[str, object] = {"name": name, "kind": "numeric" if kind == "integer" else kind}
     if kind == "integer":
         column["integer"] = True
@@ -130,13 +130,14 @@ def _facts(name: str, kind: str, said: str, line: Mapping[str, str],
         for bound in ("lower", "upper"):
             if line.get(bound):
                 column[bound] = _number(name, line[bound])
-        return [bound for bound in ("lower", "upper") if bound not in column]
+        return [f"{article} {bound} bound" for article, bound in (("a", "lower"), ("an", "upper"))
+                if bound not in column]
     if kind == "categorical":
         found = _categories(line.get("categories", ""))
         if not found and said in ("yesno", "truefalse", "boolean", "bool"):
             found = ["0", "1"]
         column["categories"] = found
-        return [] if found else ["categories"]
+        return [] if found else ["a list of categories"]
     return []
 
 
@@ -161,9 +162,9 @@ def _number(name: str, cell: str) -> float:
     try:
         value = float(cell)
     except ValueError:
-        raise SchemaError(f"column {name!r}: a bound that is no number") from None
+        raise SchemaError(f"column {name!r}: a bound must be a number") from None
     if not math.isfinite(value):
-        raise SchemaError(f"column {name!r}: a bound that is no finite number")
+        raise SchemaError(f"column {name!r}: a bound must be a finite number")
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 

@@ -146,12 +146,12 @@ class Column:
         """Refuse what says nothing about such a column: somebody meant another one by it."""
         for name, value in given.items():
             if value:
-                raise SchemaError(f"column {self.name!r}: {name} means nothing for {what}")
+                raise SchemaError(f"column {self.name!r}: {name} does not apply to {what}")
 
     def _check_categories(self) -> None:
         for category in self.categories:
             if isinstance(category, float | np.floating) and not np.isfinite(category):
-                raise SchemaError(f"column {self.name!r}: NaN and infinity are no categories; "
+                raise SchemaError(f"column {self.name!r}: NaN and infinity cannot be categories; "
                                   "missing = true allows missing cells")
             if not isinstance(category, _CELLS) or category == "":
                 raise SchemaError(f"column {self.name!r}: a category is a text that is not empty, "
@@ -179,8 +179,8 @@ class Column:
             raise SchemaError(f"column {self.name!r}: {error}") from None
         if self.integer and not (float(self.lower).is_integer() and
                                  float(self.upper).is_integer()):
-            raise SchemaError(f"column {self.name!r}: integer says whole values, so its bounds "
-                              "are whole")
+            raise SchemaError(f"column {self.name!r}: integer = true declares whole values, so its "
+                              "bounds must be whole")
         if not self.lower < self.upper:
             raise SchemaError(f"column {self.name!r}: lower must be below upper")
         if max(abs(self.lower), abs(self.upper)) > 1e140 or self.upper - self.lower < 1e-140:
@@ -191,7 +191,7 @@ class Column:
 def check_provenance(what: str, value: object) -> None:
     """Refuse bounds, categories or counts that say they were read off the private data."""
     if not isinstance(value, str):
-        raise SchemaError(f"{what}: provenance must be a word")
+        raise SchemaError(f"{what}: provenance must be a word from the list in docs/schema.md")
     if value.lower() not in PUBLIC_WORDS:
         raise DataDerived(
             f"{what}: provenance is {value!r}, only {', '.join(PUBLIC_WORDS)} are accepted; what "
@@ -285,8 +285,8 @@ class Schema:
         if held is None:
             raise SchemaError("[unit] person: the name of a column of this schema")
         if held.kind != "identifier" or held.role in ("feature", "target"):
-            raise SchemaError(f"column {held.name!r} says who stands behind a row: its kind is "
-                              "identifier, and it is neither feature nor target")
+            raise SchemaError(f"column {held.name!r} names the person of each row: its kind must "
+                              "be identifier, and it can be neither feature nor target")
 
     def check_unit(self, unit: str, relation: str) -> None:
         """Refuse a table that a ledger of this unit does not protect.
@@ -298,21 +298,21 @@ class Schema:
         """
         if unit != "row":
             if relation == "replace_one" and self.public_rows is not None:
-                raise RelationMismatch("public_rows states how many rows there are, and somebody "
-                                       "else in a person's place may have more: state "
-                                       "public_people")
+                raise RelationMismatch("public_rows states how many rows there are, but another "
+                                       "person in one person's place may have more rows: state "
+                                       "public_people instead")
             return
         if self.public_people is not None:
-            raise SchemaError("public_people counts people, and this ledger protects rows")
+            raise SchemaError("public_people counts people, but this ledger protects rows")
         if self.unit == "person":
-            raise SchemaError("the schema says that people are protected, and this ledger "
-                              "protects rows: create one with unit=\"person\"")
+            raise SchemaError("the schema protects people, but this ledger protects rows: create "
+                              "one with unit=\"person\"")
         groups = [column.name for column in self.columns if column.role == "group"]
         if groups and self.unit is None:
             raise SchemaError(
-                f"column {groups[0]!r} has the role group, so somebody has several rows, and this "
-                "ledger protects single ones: create one with unit=\"person\" and say [unit] "
-                f"person = \"{groups[0]}\", or say unit = \"row\" in the schema")
+                f"column {groups[0]!r} has the role group, so a person may have several rows, but "
+                "this ledger protects single rows. Create one with unit=\"person\" and set [unit] "
+                f"person = \"{groups[0]}\", or set unit = \"row\" in the schema")
 
     @cached_property
     def features(self) -> tuple[Column, ...]:
@@ -359,9 +359,9 @@ class Schema:
         name = "public_rows" if self.public_people is None else "public_people"
         if relation == "add_remove" and (self.public_rows, self.public_people) != (None, None):
             raise RelationMismatch(
-                f"{name} states the true number of {name[7:]}, which add_remove hides: declare "
-                "expected_rows with its expected_rows_provenance, a promise made without looking, "
-                "or use relation replace_one")
+                f"{name} states the true number of {name[7:]}, which add_remove hides. Declare "
+                "expected_rows with expected_rows_provenance, a figure that was fixed without "
+                "looking at the data, or use relation replace_one")
         return self.declared_rows
 
     def check_size(self, records: int) -> None:
@@ -371,7 +371,7 @@ class Schema:
             DataError: what `most_records` promises does not hold. No price would.
         """
         if self.most_records is not None and records > self.most_records:
-            raise DataError("the table is larger than most_records of its schema says")
+            raise DataError("the table has more records than most_records of its schema allows")
 
     def feature_index(self, name: str) -> int:
         """Position among the features. Raises `SchemaError` for a name that is none."""

@@ -89,14 +89,14 @@ def array_in(value: Any, kinds: str = "f") -> NDArray[Any]:
     dtype = _DTYPES.get(text_field(wire, "dtype"))
     shape = tuple(count("shape", size, least=0) for size in items(wire, "shape"))
     if dtype is None or dtype.kind not in kinds or len(shape) > 2:
-        raise IsolationError("an array of another kind or with too many dimensions")
+        raise IsolationError("an array of an unexpected kind or with too many dimensions")
     try:
         data = base64.b64decode(text_field(wire, "data"), validate=True)
     except (binascii.Error, ValueError):
         raise IsolationError("an array whose bytes are not base64") from None
     if len(data) != dtype.itemsize * (shape[0] if shape else 1) * (
             shape[1] if len(shape) == 2 else 1):
-        raise IsolationError("an array with other bytes than its shape says")
+        raise IsolationError("an array whose bytes do not fit its shape")
     found: NDArray[Any] = np.frombuffer(data, dtype).reshape(shape)
     return found.astype(dtype.newbyteorder("="))
 

@@ -177,7 +177,7 @@ class Callers:
         with self._lock:  # calls that say nothing take no threads from other owners
             line = self.lines[name]
             if name in self._here:
-                context.abort(grpc.StatusCode.ALREADY_EXISTS, "nobody joins a run again")
+                context.abort(grpc.StatusCode.ALREADY_EXISTS, "an owner cannot join a run twice")
             self._here.add(name)
         try:
             asked = text_field(parsed(next(replies)), "run", 64)
@@ -232,8 +232,8 @@ def answer_calls(party: Party, own: Identity, other: Card, address: str, *,
             try:
                 grpc.channel_ready_future(channel).result(timeout=positive("wait", wait))
             except grpc.FutureTimeoutError:
-                raise EngineError("whoever trains does not answer there, or not with the "
-                                  "certificate on its card; nothing was read") from None
+                raise EngineError("the training party does not answer there, or not with the "
+                                  "certificate on its card. Nothing was read") from None
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")
             try:
                 _talk(party, call(iter(out.get, None)), out, silence)
@@ -254,7 +254,7 @@ def _talk(party: Party, messages: grpc.CallIterator[bytes],
         out.put(written_message({"number": number,
                                  "reply": party.answer(table(said.get("message")))}))
     if party.statement is None:
-        raise EngineError("whoever trains hung up before the end; what was charged stands")
+        raise EngineError("the training party disconnected before the end. What was charged stands")
 
 
 def _heard(messages: grpc.CallIterator[bytes], silence: float) -> Iterator[bytes]:

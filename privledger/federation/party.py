@@ -287,7 +287,8 @@ class Party:
 
     def _meet(self, hellos: list[Json]) -> Json:
         if self._sum is not None:
-            raise NotGranted("the owners met already: nobody joins a run again; nothing was read")
+            raise NotGranted("the owners met already: an owner cannot join a run twice; nothing "
+                             "was read")
         keys = met(self.run, hellos)
         if keys[self.name] != self._fresh.public_key().public_bytes_raw():
             raise NotGranted("another key is given out as this owner's; nothing was read")

@@ -158,7 +158,7 @@ def _alike(row: Alike, event: Any, relation: Relation) -> Node:
 
 _REFUSED = {
     "NonPrivateDpEvent": "not private at all, so it has no price",
-    "UnsupportedDpEvent": "it says nothing about what was done",
+    "UnsupportedDpEvent": "it does not state what was done",
     "SampledWithReplacementDpEvent": "a record may be drawn twice; no proof here",
     "SingleEpochTreeAggregationDpEvent": "stated for replacing a record by a special one, "
                                          "a relation that is not priced here",

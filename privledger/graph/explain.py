@@ -33,7 +33,7 @@ _LONG = {
     "pld": "privacy-loss distribution",
 }
 _LOOSER = {
-    "pure": "adds worst cases and ignores that they rarely meet; delta buys little",
+    "pure": "adds worst cases, which rarely coincide; delta helps little",
     "gdp": "every part is replaced by the Gaussian that dominates it, and samples of Gaussians "
            "count as whole tables",
     "zcdp": "every part is replaced by a Gaussian's Renyi curve that lies above its own",
@@ -121,14 +121,14 @@ def _where(found: Certificate) -> str:
         return ", in closed form"
     if price.chosen:
         return f", {price.points} places in one range, {price.mesh:.3g} apart"
-    lane = "" if price.direction == "both" else f", the lane where a record is {price.direction}d"
+    lane = "" if price.direction == "both" else f", for a record that is {price.direction}d"
     lane = lane.replace("addd", "added")
     return f", mesh {price.mesh:.3g}, {price.points} points, tilt {price.tilt:.3g}{lane}"
 
 
 def _below(lower: float, upper: float) -> str:
     if lower <= 0:
-        return "nothing is proved from below for these nodes"
+        return "no lower bound is proved for these nodes"
     gap = upward(max(upper / lower - 1, 0.0), 2)
     return f"{downward(lower)} for every accountant (the bounds are {gap} apart, relative)"
 

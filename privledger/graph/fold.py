@@ -60,7 +60,7 @@ def fold(node: Node, relation: Relation, orders: Orders) -> Cost:
     """Leaves are priced by the mechanism register."""
     if relation == "replace_label":
         raise RelationMismatch(f"under replace_label {type(node).__name__} is priced inside "
-                               "LabelOnly only, so that nobody takes its epsilon for a promise "
+                               "LabelOnly only, so that its epsilon is not taken for a promise "
                                "about whole records")
     return leaf_cost(node, relation, orders)
 

@@ -347,7 +347,8 @@ def _(node: RandomAllocation, relation: Relation, orders: Orders) -> Cost:
     return Cost(relation, inner.pure, None,
                 lambda: allocation_rdp(node.steps, down(1 / mu), orders),
                 inner.gdp_squared, allocated(node.steps, mu),
-                "so many rounds, or so much or little noise, is beyond the table of an allocation",
+                "this many rounds, or this much or little noise, is outside the table of an "
+                "allocation",
                 zcdp=inner.rho)
 
 
@@ -356,7 +357,7 @@ def _(node: TruncatedPoissonSample, relation: Relation, orders: Orders) -> Cost:
     """docs/proofs/truncated.md: proved for unsampled Gaussian noise only."""
     inner = cost_of(node.node, relation, orders)
     if inner.mu_squared is None or inner.failure:
-        raise UnsupportedNode("a sample that is cut off, of anything but unsampled Gaussian noise, "
+        raise UnsupportedNode("a truncated sample, of anything but unsampled Gaussian noise, "
                               "has no proof here")
     full = full_probability(node.rate, node.most, node.out_of)
     if full == 0 or inner.mu_squared == 0:

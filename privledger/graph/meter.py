@@ -98,8 +98,8 @@ class Meter:
         """Take one release off the plan, or raise `NotGranted` and change nothing."""
         above = _above_samples(chain)
         if any(self._above.get(token, place) != place for token, place in above.items()):
-            raise NotGranted("one token stands for one sample, at one place of a derivation. "
-                             "Nothing was read")
+            raise NotGranted("one token denotes one sample, at one step of a derivation. Nothing "
+                             "was read")
         if not self._take(chain, leaf, commit=True):
             raise NotGranted(
                 f"no grant covers {type(leaf).__name__} "

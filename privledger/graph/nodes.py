@@ -410,7 +410,7 @@ _IN_A_SAMPLE: tuple[Never, ...] = (
                           "inside the filter"),
     ((Group,), "rows are sampled one by one: a group inside a {} has no proof here"),
     ((RandomAllocation, TruncatedPoissonSample, Correlated),
-     "a random allocation, a sample that is cut off, or correlated noise inside a {} has no "
+     "a random allocation, a truncated sample, or correlated noise inside a {} has no "
      "proof here"))
 
 
@@ -441,7 +441,7 @@ NODES: dict[str, Row] = {row.kind.__name__: row for row in (
         never=_in_a("random allocation")),
     Row(TruncatedPoissonSample, opened_by="truncated",
         step={"rate": "rate", "size": "most", "out_of": "out_of"}, coins=True, bends=True,
-        relations=("add_remove",), elsewhere=_only_removal("a sample that is cut off is"),
+        relations=("add_remove",), elsewhere=_only_removal("a truncated sample is"),
         never=_in_a("sample that is cut off")),
     Row(Correlated, relations=("add_remove",), elsewhere=_only_removal("correlated noise is")),
     # The caps must be the reserved ones: a wider filter under a narrow name charges too little.
@@ -456,7 +456,7 @@ NODES: dict[str, Row] = {row.kind.__name__: row for row in (
                   "{relation}: it is for ledgers of relation replace_label",
         never=(((FixedSizeSample,),
                 "a sample of fixed size inside LabelOnly has no proof here"),
-               (_IN_A_SAMPLE[-1][0], "a random allocation, a sample that is cut off, or "
+               (_IN_A_SAMPLE[-1][0], "a random allocation, a truncated sample, or "
                                      "correlated noise inside LabelOnly has no proof here"))),
     Row(Tuning, bends=True, never=(
         ((IndividualFilter,), "tuning around an individual filter has no proof here"),)),
@@ -528,6 +528,6 @@ def check_filtered(plan: Node) -> None:
     """
     for one in below(plan):
         if isinstance(one, IndividualFilter) and one.node is not None and runs_elsewhere(one.node):
-            raise UnsupportedNode("an individual filter stops no record in what runs elsewhere "
-                                  "(Asserted, AssertedZCDP): reserve that without a filter; "
-                                  "nothing was read")
+            raise UnsupportedNode("an individual filter cannot stop a record in an external run "
+                                  "(Asserted, AssertedZCDP): reserve that without a filter. "
+                                  "Nothing was read")

@@ -134,4 +134,4 @@ def _late(held: Sequence[dict[Unit, int]]) -> list[Unit]:
 
 def _refuse() -> None:
     raise UnsupportedNode("members of a OneOf that begin alike within a sample, a group or a "
-                          "change of relation have no price here: put what they share before it")
+                          "change of relation have no price here: put their common part before it")

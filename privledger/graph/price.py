@@ -235,6 +235,7 @@ def _noise(price: Callable[[float], float], target: float) -> float:
         # A distribution's mesh changes with the noise: prices jump by 1e-7 or so.
         more *= 4
         if more > 1e-4:
-            raise InvalidPlan("build", "a node", "cheaper as noise grows, dearer as others grow")
+            raise InvalidPlan("build", "a node", "cheaper as noise grows, more expensive as other "
+                                                 "parameters grow")
         noise *= 1 + more
     return noise

@@ -99,8 +99,8 @@ def check_agrees(state: State, lines: Sequence[Event], where: str) -> None:
     if found:
         names, given, held = zip(*found, strict=True)
         raise InvalidValue(", ".join(names), "; ".join(map(_words, given)),
-                           f"what {where} was made with ({'; '.join(map(_words, held))}), or of "
-                           "another ledger; nothing was written")
+                           f"what {where} was created with ({'; '.join(map(_words, held))}), or "
+                           "use another ledger. Nothing was written")
 
 
 def _words(value: object) -> str:
@@ -116,8 +116,8 @@ def refuse_person_elsewhere(path: object, unit: str) -> None:
         UnsupportedNode: a database.
     """
     if unit != "row" and is_url(path):
-        raise UnsupportedNode("a ledger with unit person is kept in a file: the tables of the "
-                              "database have no place for people yet")
+        raise UnsupportedNode("a ledger with unit person must be kept in a file: the database's "
+                              "tables do not store people yet")
 
 
 def _cap(cap: object) -> Cap:

@@ -110,10 +110,11 @@ class Dataset:
     def _public(self, what: str) -> Rows:
         public: Rows | None = _vault_of(self._vault).public
         if public is None:
-            raise NotGranted(f"{what}: private here. Public features are for ledgers of relation "
-                             "replace_label, and protect(..., public_features=True)")
+            raise NotGranted(f"{what}: the features are private here. Public features need a "
+                             "ledger of relation replace_label and protect(..., "
+                             "public_features=True)")
         if self.steps:
-            raise NotGranted(f"{what}: ask the handle on all records, and pick positions")
+            raise NotGranted(f"{what}: ask the handle on all records, then select by position")
         return public
 
     def _derive(self, step: Step) -> Dataset:
@@ -365,15 +366,17 @@ class Dataset:
         return f"Dataset({self.schema.name!r}{derived}, guarded)"
 
     def __len__(self) -> NoReturn:
-        raise TypeError("the number of records is private; ask for a count under a grant")
+        raise TypeError("the number of records is private. To learn it, ask for a count under a "
+                        "grant")
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("guarded rows cannot be cut into folds or had as an array: give the handle "
-                        "to a learner's fit, and search with PrivateSearchCV, which pays for its "
-                        "scores")
+        raise TypeError("guarded rows cannot be split into folds or read as an array. Pass the "
+                        "handle to a learner's fit, and search with PrivateSearchCV, which pays "
+                        "for its scores")
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+        raise TypeError("guarded data cannot be pickled. Protect the table again in the other "
+                        "process")
 
     def __copy__(self) -> Dataset:
         return self

@@ -91,13 +91,14 @@ class Steps:
         """
         sigma, chance = positive("noise", noise), probability("rate", rate, one=True)
         if sigma < self.noise:
-            raise NotGranted("a step with less noise than was reserved for it; it must not count")
+            raise NotGranted("the step has less noise than was reserved for it, so it must not be "
+                             "taken")
         if chance > self.rate:
-            raise NotGranted("a step that samples at a higher rate than was reserved; it must "
-                             "not count")
+            raise NotGranted("the step samples at a higher rate than was reserved, so it must not "
+                             "be taken")
         if taken >= self.most:
-            raise NotGranted(f"all {self.most} steps that were reserved are taken; this one must "
-                             "not count")
+            raise NotGranted(f"all {self.most} reserved steps are used up, so this one must not be "
+                             "taken")
 
 
 class ForeignGrant(Opaque):
@@ -138,10 +139,10 @@ class ForeignGrant(Opaque):
         """
         with self._lock:
             if not self.active:
-                raise NotGranted("the grant is over, or belongs to another process; the step must "
-                                 "not count")
+                raise NotGranted("the grant is settled, or belongs to another process, so the step "
+                                 "must not be taken")
             if self._steps is None:
-                raise NotGranted("the reserved plan is not made of equal steps")
+                raise NotGranted("the reserved plan does not consist of equal steps")
             self._steps.check(self._taken, noise, rate)
             self._taken += 1
 
@@ -186,10 +187,10 @@ def _check_enforced(plan: Node) -> None:
         UnsupportedNode: nothing was granted.
     """
     if holds(plan, IndividualFilter):
-        raise UnsupportedNode("an individual filter stops no record in what runs elsewhere, so its "
-                              "cap is no price there; nothing was granted")
+        raise UnsupportedNode("an individual filter cannot stop a record in an external run, so "
+                              "its cap is no price there. Nothing was granted")
     if all(children(one) or isinstance(one, _FREE) for one in below(plan)):
-        raise UnsupportedNode("a run elsewhere reads rows, and this plan pays for none; nothing "
+        raise UnsupportedNode("an external run reads rows, but this plan pays for none. Nothing "
                               "was granted")
 
 
@@ -201,8 +202,8 @@ def foreign(history: History, asked: ExternalRun) -> ForeignGrant:
     check_node("plan", asked.plan)
     state = history.refresh()
     if state.unit != "row":
-        raise UnsupportedNode("this ledger protects people, and another library bounds what one "
-                              "row may move; nothing was granted")
+        raise UnsupportedNode("this ledger protects people, but another library bounds what one "
+                              "row may change. Nothing was granted")
     given = dict(plain_labels(asked.labels))
     if set(given) & set(_OWN):
         raise InvalidValue("labels", "given", f"others than {', '.join(_OWN)}")

@@ -328,7 +328,7 @@ def _session(granted: GrantedPlan | Member) -> Session:
 def _granted(session: object) -> GrantedPlan | Member:
     found: GrantedPlan | Member | None = _behind(session) if type(session) is Session else None
     if found is None:
-        raise NotGranted("no grant stands behind this session; nothing was read")
+        raise NotGranted("this session has no grant. Nothing was read")
     return found
 
 
@@ -352,5 +352,5 @@ def _ledger(handle: object) -> Teller:
     """
     found: Teller | None = _behind(handle) if type(handle) is LedgerHandle else None
     if found is None:
-        raise NotGranted("no ledger stands behind this handle; nothing was read")
+        raise NotGranted("this handle has no ledger. Nothing was read")
     return found

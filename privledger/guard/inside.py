@@ -33,7 +33,7 @@ Subject = TypeVar("Subject")
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
-FAILED = "the query failed inside the guard; its charge stands"
+FAILED = "the query failed inside the guard. Its charge stands"
 _OURS = ("privledger", "numpy", "contextlib")
 
 

@@ -242,7 +242,7 @@ class Ledger(Teller):
         if engine is None and found is not None:
             engine = Local()
         if engine is None and spool is not None:
-            raise InvalidValue("spool", "given", "left out without an engine: the table stays in "
+            raise InvalidValue("spool", "given", "left out without an engine: the table is kept in "
                                                  "memory")
         table = ProtectedTable(
             X,

@@ -44,8 +44,8 @@ def own_leaf(mechanism: Any) -> Any:
         return mechanism  # whoever samples from it refuses it by its exact type
     copy: Node = attrs.evolve(mechanism)
     if not is_plain(copy):
-        raise UnsupportedNode(f"a {type(mechanism).__name__} of somebody's own numbers; nothing "
-                              "was read")
+        raise UnsupportedNode(f"a {type(mechanism).__name__} with numbers that are not the "
+                              "guard's. Nothing was read")
     return copy
 
 
@@ -147,7 +147,8 @@ class Copies:
             refuse(data)
         seal, steps = data.seal, data.steps  # each field is read once: it may change meanwhile
         if type(seal) is not Seal or _vault_of(seal) is not self.vault:
-            raise NotGranted("the query asks other data than the grant covers; nothing was read")
+            raise NotGranted("the "
+                             "query is about other data than the grant covers. Nothing was read")
         if type(steps) is not tuple or any(type(step) is not Step for step in steps):
             raise NotGranted(CHANGED)
         return Derivation(self.shared(data.schema, (Schema,)), seal,

@@ -71,9 +71,10 @@ class Chunking:
 def check_privacy_unit(unit: str) -> None:
     """Raise `UnsupportedNode` under unit person."""
     if unit == "person":
-        raise UnsupportedNode("an engine under unit person: one person's rows may lie in several "
-                              "chunks, and what a person says is one mean over all of them. "
-                              "Protect the table in memory, or rows. Nothing was read")
+        raise UnsupportedNode("an engine cannot be used with unit person: one person's rows may "
+                              "lie in several chunks, but a person contributes one mean over all "
+                              "of them. Protect the table in memory, or protect rows. Nothing was "
+                              "read")
 
 
 def chunk_table(how: Chunking, schema: Schema, portions: Iterable[Portion], has_target: bool,
@@ -151,8 +152,8 @@ class Identities:
                    if known.setdefault(label, digest) != digest]
         if rows != n_rows or changed or strange:
             raise DataError(
-                f"the name {name!r} stands for another table in this ledger: give the same "
-                "records in the same order, use append for late arrivals, or choose another name")
+                f"the name {name!r} belongs to another table in this ledger. Give the same records "
+                "in the same order, use append for new records, or choose another name")
 
     def grow(self, name: str, vault: Vault) -> None:
         """Late arrivals: the name now stands for the longer table, whose digests are unknown
@@ -187,13 +188,13 @@ def declared(
         if not isinstance(value, bool):
             raise InvalidValue(word, type(value).__name__, "True or False")
     if public_features and relation != "replace_label":
-        raise RelationMismatch(f"this ledger promises {relation}, which protects features too: "
-                               "public features need a ledger of relation replace_label")
+        raise RelationMismatch(f"this ledger promises {relation}, which protects features, too. "
+                               "Public features need a ledger of relation replace_label")
     if not public_features and relation == "replace_label":
-        raise RelationMismatch("this ledger protects labels only: say so with "
-                               "protect(..., public_features=True), or use another relation")
+        raise RelationMismatch("this ledger protects labels only. Confirm that with protect(..., "
+                               "public_features=True), or use another relation")
     if y is None and (public_features or unlabelled):
-        raise DataError("labels are what is protected, or missing in part: give y")
+        raise DataError("the labels are protected, or missing in part: pass y")
     return bool(public_features), bool(unlabelled)
 
 
@@ -285,8 +286,9 @@ def protected(table: ProtectedTable, history: History, source: NoiseSource, iden
     """
     schema, name, relation = table.schema, table.name, history.state.relation
     if isinstance(table.y, Schema) or isinstance(table.X, Schema):
-        raise InvalidValue("schema", type(schema).__name__, "the last of the three: protect(table, "
-                           "target, schema), or protect(table, schema=schema, target=NAME)")
+        raise InvalidValue("schema", type(schema).__name__, "the third argument: protect(table, "
+                                                            "target, schema), or protect(table, "
+                                                            "schema=schema, target=NAME)")
     if isinstance(table.y, str):
         raise InvalidValue("y", "a text", "the target's values; protect(table, schema=schema, "
                            "target=NAME) takes a column of the table")
@@ -397,10 +399,10 @@ def grown(late: Late, history: History, source: NoiseSource, identities: Identit
         raise InvalidValue("data", repr(data), "a handle straight from protect or append")
     if identities.newest.get(old.identity) is not old:
         # Two branches would put two people into one row, or one person into two.
-        raise NotGranted("late arrivals go to the newest handle of these records; "
-                         "this one was extended already")
+        raise NotGranted("append to the newest handle of these records: this one was extended "
+                         "already")
     if (late.y is not None or late.target is not None) != old.facts.has_target:
-        raise DataError("late arrivals come with a target exactly if the others did")
+        raise DataError("appended records need a target exactly if the earlier records had one")
     table = ProtectedTable(late.X, late.y, old.schema, None, None, False, old.unlabelled,
                   target=late.target).with_labels(old.schema)
     if old.facts.chunked:

@@ -82,8 +82,9 @@ def asked_of(mechanism: object, query: object, history: History, *, keep: bool) 
     seal: object = about.seal if type(about) is Derivation and not about.steps else None
     vault: Vault | None = _vault_of(seal) if type(seal) is Seal else None
     if type(seal) is not Seal or vault is None or vault._guardian is not history:
-        raise InvalidValue("query", type(query).__name__, "asked of a whole table of this ledger; "
-                           "parts and samples are asked in a session")
+        raise InvalidValue("query", type(query).__name__, "asked about a whole table of this "
+                                                          "ledger: parts and samples are asked "
+                                                          "about in a session")
     leaf, question = own_leaf(mechanism), own_question(query, vault)
     private = history.state.mode == "private"
     return KeptQuestion(leaf, question, seal, vault,
@@ -193,8 +194,8 @@ class Recall:
         for entry in self._history.store.read(self._position):
             if entry.position != self._position + 1 or entry.previous != self._head or (
                     not is_whole(entry)):
-                raise LedgerCorrupt(f"entry {entry.position} does not follow the one before; "
-                                    "nothing was recalled or read")
+                raise LedgerCorrupt(f"entry {entry.position} does not follow the one before. "
+                                    "Nothing was recalled or read")
             self._take(entry.event)
             self._position, self._head = entry.position, entry.hash
             self._ledger = entry.hash if entry.position == 0 else self._ledger

@@ -45,14 +45,14 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int,
                          "nothing was read")
     asserted = getattr(question, "asserted", False)
     if asserted and not inside.vouched:
-        raise NotGranted("a trial that asks something asserted says why, to `best_of`; "
-                         "nothing was read")
+        raise NotGranted("a trial with an asserted question needs a reason: pass why to `best_of`. "
+                         "Nothing was read")
     _refuse_rows(question, leaf, inside)
     rounds = int(count("rollover", rollover, least=0, most=MOST_COUNT))
     if rounds and not (isinstance(question, Query) and any(
             step.context.kind == "filter" for step in question.data.steps)):
         raise InvalidValue("rollover", rounds, "left out: the handle is behind no individual "
-                                               "filter; nothing was read")
+                                               "filter. Nothing was read")
     if isinstance(question, LabelQuery):
         return release_labels(inside, leaf, question)
     question.check(inside.vault.facts)
@@ -82,12 +82,13 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int,
 def _refuse_rows(question: Any, leaf: object, inside: Inside) -> None:
     """Under unit person a kind of question is asked only if it says what one person may move."""
     if inside.vault.facts.unit == "person" and type(leaf) in DISCRETE:
-        raise UnsupportedNode(f"{type(leaf).__name__} is priced for one number, and a person may "
-                              "speak in several cells and parts: take Gaussian or Laplace; "
-                              "nothing was read")
+        raise UnsupportedNode(f"{type(leaf).__name__} is priced for one number, but a person may "
+                              "contribute to several cells and parts. Use Gaussian or Laplace. "
+                              "Nothing was read")
     if inside.vault.facts.unit == "person" and not getattr(question, "by_person", False):
-        raise UnsupportedNode(f"{type(question).__name__} bounds what one row may move, and this "
-                              "ledger protects people, who have several; nothing was read")
+        raise UnsupportedNode(f"{type(question).__name__} bounds what one row may change, but this "
+                              "ledger "
+                              "protects people, who may have several rows. Nothing was read")
 
 
 def _refuse_places(data: Derivation, question: object) -> None:
@@ -95,8 +96,8 @@ def _refuse_places(data: Derivation, question: object) -> None:
     if data.is_sized and (
             getattr(question, "votes", None) is not None
             or not follows_records(getattr(question, "cells", None))):
-        raise UnsupportedNode("cells or votes by coins or positions, on a sample of fixed size or "
-                              "one that is cut off: no price is proved; nothing was read")
+        raise UnsupportedNode("no price is proved for cells or votes by coins or positions on a "
+                              "fixed-size or truncated sample. Nothing was read")
 
 
 def _round(inside: Inside, question: Any, leaf: Any, state: Any, rollover: int) -> Round | None:
@@ -105,7 +106,7 @@ def _round(inside: Inside, question: Any, leaf: Any, state: Any, rollover: int) 
     if not tokens:
         return None
     if not (isinstance(question, Query) and isinstance(leaf, Gaussian)):
-        raise UnsupportedNode("individual filters take Gaussian releases only")
+        raise UnsupportedNode("individual filters accept Gaussian releases only")
     return round_of(tokens[0], inside.spends.node(tokens[0]),
                     [block.clip for block in question.blocks],
                     [recipe.weight for recipe in state.recipes],
@@ -173,7 +174,7 @@ def _answer(inside: Inside, mechanism: RandomizedResponse, query: LabelQuery,
 # Runs of sparse vector: charged once, and over after so many times "above".
 
 
-OVER = "the run of sparse vector is over; nothing was read"
+OVER = "the sparse-vector run has ended. Nothing was read"
 """After its last "above", and after anything went wrong: who sees a failure sees something."""
 
 
@@ -212,7 +213,7 @@ def _running(inside: Inside, leaf: SparseVector, question: AboveThreshold,
         drawn = int(inside.source.laplace(state.run_noise, 1)[0])
         found = inside.runs[question.run] = Running(leaf, chain, drawn, leaf.cutoff)
     if found.leaf != leaf or found.chain != chain:
-        raise NotGranted("a run of sparse vector keeps its mechanism and its handle; nothing was "
+        raise NotGranted("a sparse-vector run must keep its mechanism and its handle. Nothing was "
                          "read")
     if not found.left:
         raise NotGranted(OVER)

@@ -228,14 +228,14 @@ def check_alone(state: State, scope: Scope, data: str) -> None:
                and (grant.end is None or grant.end.vector is None) and not took_nothing(grant))
     if lost >= RECORD_UNITS:
         raise NotGranted(
-            f"scope {scope.name} is used up: grants that broke off count with their worst case, "
-            "and leave nobody anything to pay with. Open another scope. Nothing was read")
+            f"scope {scope.name} is used up: crashed grants count at their worst case, and leave "
+            "no record any budget. Open another scope. Nothing was read")
 
 
 def _busy(scope: str, grants: tuple[str, ...], advice: str) -> ScopeBusy:
     return ScopeBusy(
-        f"scope {scope}: {', '.join(grants)} is still open, and would count with its worst case "
-        f"for everybody; {advice}. Nothing was read, nothing was charged", scope, grants)
+        f"scope {scope}: {', '.join(grants)} is still open, and would count at its worst case for "
+        f"every record; {advice}. Nothing was read, nothing was charged", scope, grants)
 
 
 def once_alone(history: History, scope: Scope, lines: Callable[[State], list[Event]],
@@ -256,8 +256,8 @@ def once_alone(history: History, scope: Scope, lines: Callable[[State], list[Eve
                 continue  # whoever held it is gone
             if any(grant in _HERE and _HERE[grant][:2] == (os.getpid(), threading.get_ident())
                    for grant in busy.grants):
-                raise _busy(scope.name, busy.grants, "this thread holds it itself, so waiting "
-                            "would never end: settle it") from None
+                raise _busy(scope.name, busy.grants, "this thread holds it, so waiting would never "
+                                                     "end: settle it") from None
             left = deadline - time.monotonic()
             if not left > 0:
                 raise
@@ -274,7 +274,7 @@ def _mark_dropped(history: History, grants: tuple[str, ...]) -> bool:
             and _HERE[grant][0] == os.getpid() and _HERE[grant][2]() is None]
     if gone:
         history.commit(lambda state: [
-            Crashed(grant, now(), "its session was let go unsettled") for grant in gone
+            Crashed(grant, now(), "its session was dropped unsettled") for grant in gone
             if grant in state.grants and state.grants[grant].status == "granted"])
         for grant in gone:
             note_over(grant)
@@ -398,7 +398,8 @@ def _decided(history: History, state: State, asked: Asked, plan: Node) -> list[E
 
 def _say_nothing_was_read(error: LedgerError) -> None:
     """What a failed reservation means. Whether it reached the disk is not always known."""
-    error.args = (f"{error}; nothing was granted or read. A charge that reached the disk stays",)
+    error.args = (f"{error}. Nothing was granted or read. A charge that reached the disk stays "
+                  "spent",)
 
 
 def _fits(history: History, lines: Callable[[State], list[Event]]) -> bool:
@@ -419,7 +420,7 @@ def _written(entries: list[Entry], asked: Asked) -> Asked:
     for entry in entries:
         if isinstance(entry.event, type(asked)):
             return entry.event
-    raise LedgerCorrupt("the reservation was not written; nothing was read")
+    raise LedgerCorrupt("the reservation was not written. Nothing was read")
 
 
 def reserve_in_scope(history: History, asked: Granted, plan: Node, scope: Scope,
@@ -462,16 +463,16 @@ def _check_scope(state: State, scope: Scope, data: str) -> None:
     """Refuse a scope that was not paid for as it is, or that serves another table."""
     paid = state.scopes.get(scope.name)
     if paid is None:
-        raise NotGranted(f"scope {scope.name} was never paid for; nothing was read")
+        raise NotGranted(f"scope {scope.name} was never paid for. Nothing was read")
     node = from_json(paid.event.plan)
     if not isinstance(node, IndividualFilter) or node.caps != scope.node.caps:
-        raise NotGranted(f"scope {scope.name} was paid for with other caps; nothing was read")
+        raise NotGranted(f"scope {scope.name} was paid for with other caps. Nothing was read")
     used = {grant.event.data for grant in state.grants.values()
             if grant.event.scope == scope.name}
     if state.unit == "row" and used - {data}:
         raise NotGranted(
-            "the scope is bound to another data set: records of two tables may belong to "
-            "one person; append to the first, or open another scope. Nothing was read")
+            "the scope belongs to another data set, and records of two tables may belong to one "
+            "person. Append to the first table, or open another scope. Nothing was read")
 
 
 def _check_order(state: State, scope: Scope, asked: Granted, here: Container[str]) -> None:
@@ -482,10 +483,9 @@ def _check_order(state: State, scope: Scope, asked: Granted, here: Container[str
     if state.unit == "row" and any(event.mark is None or event.mark != asked.mark
                                    for event in before):
         raise NotGranted(
-            f"scope {scope.name} was used before, by another process, and it is not certain that "
-            "the table has the same rows in the same order: protect it with the fingerprint_key "
-            "of before and the rows in the order of before, or open another scope. Nothing was "
-            "read")
+            f"scope {scope.name} was used by another process, and it is not certain that this "
+            "table has the same rows in the same order. Protect it with the same fingerprint_key "
+            "and the same row order, or open another scope. Nothing was read")
 
 
 def _worst(plan: IndividualFilter, relation: str) -> float:

@@ -150,7 +150,7 @@ class GrantedPlan:
         contest.check(self._inside.policy)
         with self._lock:
             if not self.active:
-                raise NotGranted("the grant is over; nothing was read")
+                raise NotGranted("the grant is settled. Nothing was read")
             best = contest.best(self._inside, self.data, self._branch, shown)
         self._say()
         return published_best(best)
@@ -212,8 +212,8 @@ class GrantedPlan:
                           or not self.active or runs_elsewhere(self.plan))
             back = unused if back is None else back
             if back and not unused:
-                raise NotGranted("only an open grant that read nothing can be handed back, and "
-                                 "none with a part that runs elsewhere; its charge stays")
+                raise NotGranted("only an open grant that read nothing and has no external part "
+                                 "can be handed back. Its charge stands")
             if self._settled or not self._inside.leave.at_home:
                 return
             self._inside.leave.over = True
@@ -265,13 +265,13 @@ class Branch(GrantedPlan):
 
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         """No individual filter has a proof inside a tuning."""
-        raise NotGranted("an individual filter inside a tuning has no proof; nothing was read")
+        raise NotGranted("an individual filter inside a tuning has no proof. Nothing was read")
 
     def close(self, failed: type[BaseException] | None = None, *,
               back: bool | None = False) -> None:
         """Nothing: the grant around the run settles, and nobody hands back a part of it."""
         if back:
-            raise NotGranted("a run inside a tuning is no grant of its own: nothing to hand back")
+            raise NotGranted("a run inside a tuning has no grant of its own to hand back")
 
     def end(self) -> None:
         """Over, with nothing kept: what a run released is in no entry."""

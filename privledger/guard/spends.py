@@ -105,7 +105,7 @@ def people_before(store: Store, state: State, scope: Scope, places: NDArray[np.i
         note = None if grant.end is None else grant.end.vector
         try:
             if note is None:
-                raise LedgerCorrupt("what people spent was never written")
+                raise LedgerCorrupt("the people's spending was never written")
             taken, _ = spent_by_all(store, note, _most(store, state))
             spent += _own(taken[places], grant, scope)
         except LedgerCorrupt:
@@ -149,10 +149,10 @@ class Spends:
         scope = self.scope
         if scope is None:
             if node is None:
-                raise NotGranted("no filter was reserved; nothing was read")
+                raise NotGranted("no filter was reserved. Nothing was read")
             scope = Scope(f"{self.grant}/filter", _own_filter(node))
             if self._filters.get(scope.name, scope).node != scope.node:
-                raise NotGranted("one individual filter per grant; nothing was read")
+                raise NotGranted("a grant can have one individual filter only. Nothing was read")
         self._filters[scope.name] = scope
         return scope
 
@@ -163,9 +163,9 @@ class Spends:
             NotGranted: nothing was read.
         """
         if step.token not in self._filters:
-            raise NotGranted("the handle is behind another grant's filter; nothing was read")
+            raise NotGranted("the handle is behind another grant's filter. Nothing was read")
         if step.caps != self._filters[step.token].node.caps:
-            raise NotGranted("a handle whose derivation was changed; nothing was read")
+            raise NotGranted("the handle's derivation was changed. Nothing was read")
 
     def node(self, token: str) -> IndividualFilter:
         """The filter of a step."""

@@ -112,13 +112,13 @@ def check_divided(plan: Node, facts: TableFacts, state: State) -> None:
              if not all(isinstance(one, Gaussian) for one in _priced(node))]
     if any(other):
         raise UnsupportedNode(
-            "parts that may divide one person's records, inside a sample or a tuning: proved for "
-            "Gaussian noise only; nothing was read")
+            "parts that may split one person's records, inside a sample or a tuning, are proved "
+            "for Gaussian noise only. Nothing was read")
     if other and not _adds_up(plan, state):
         raise UnsupportedNode(
-            "parts that may divide one person's records, priced as a whole at a delta: proved for "
-            "Gaussian noise only. Ask for less than the budget's epsilon without a delta, or of a "
-            "ledger with filter=\"rdp\"; nothing was read")
+            "parts that may split one person's records, priced as a whole at a delta, are proved "
+            "for Gaussian noise only. Ask for less than the budget's epsilon without a delta, or "
+            "use a ledger with filter=\"rdp\". Nothing was read")
 
 
 def _adds_up(plan: Node, state: State) -> bool:
@@ -164,9 +164,9 @@ def _check_inside(node: Parallel) -> None:
     for one in _priced(node):
         if not isinstance(one, _ADDITIVE):
             raise UnsupportedNode(
-                f"{type(one).__name__} in several parts that may divide one person's records: each "
-                "part would see the person in full. Parts by coins, or a sample around the parts, "
-                "hold; nothing was read")
+                f"{type(one).__name__} in several parts that may split one person's records: each "
+                "part would use the person in full. Use parts by coins, or a sample around the "
+                "parts. Nothing was read")
 
 
 _LONGEST_NAME = 1000
@@ -415,8 +415,8 @@ class Teller:
             return given
         owned = dict(plain_labels(self.owner_labels))
         if given not in ({}, owned):
-            raise NotGranted("labels are set by the ledger's owner, in the run file; a learner "
-                             "cannot choose the caps it falls under. Nothing was read")
+            raise NotGranted("labels are set by the ledger's owner in the run file: a learner "
+                             "cannot choose its own caps. Nothing was read")
         return owned
 
     def open_scope(self, node: IndividualFilter, *, name: str | None = None,

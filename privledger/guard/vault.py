@@ -199,9 +199,9 @@ class Vault:
             NotGranted: the grant is over, or was given for other data.
         """
         if type(leave) is not Pass or not leave.active:
-            raise NotGranted("the grant is over; nothing was read")
+            raise NotGranted("the grant is settled. Nothing was read")
         if leave._identity != self.identity or leave._guardian is not self._guardian:
-            raise NotGranted("the grant was given for other data; nothing was read")
+            raise NotGranted("the grant covers other data. Nothing was read")
         with self.lock:
             leave.touched = True  # first: whatever happens now, nothing is handed back
             self.opened += 1
@@ -221,9 +221,11 @@ class Vault:
         """
         old = self.__rows
         if isinstance(old, ChunkTable):
-            raise NotGranted("rows in memory behind a table in chunks; nothing was read")
+            raise NotGranted("rows "
+                             "in memory cannot be added to a table in chunks. Nothing was read")
         if (people is None) != (old.people is None):
-            raise NotGranted("rows without people among people; nothing was read")
+            raise NotGranted("rows without a person cannot be added to a table of people. Nothing "
+                             "was read")
         arrays = tuple(np.concatenate([a, b])
                        for a, b in zip(old.features.arrays, features.arrays, strict=True))
         both = None
@@ -242,7 +244,8 @@ class Vault:
         """
         old = self.__rows
         if not isinstance(old, ChunkTable):
-            raise NotGranted("chunks behind a table in memory: append rows; nothing was read")
+            raise NotGranted("chunks cannot be added to a table in memory: append rows. Nothing "
+                             "was read")
         return self.with_rows(more(old))
 
     def with_rows(self, rows: Rows | ChunkTable) -> Vault:
@@ -255,7 +258,8 @@ class Vault:
         return "Vault(private)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+        raise TypeError("guarded data cannot be pickled. Protect the table again in the other "
+                        "process")
 
     def __copy__(self) -> Vault:
         return self
@@ -293,7 +297,8 @@ class Seal:
         return "Seal(private)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("guarded data cannot be pickled; protect it again in the other process")
+        raise TypeError("guarded data cannot be pickled. Protect the table again in the other "
+                        "process")
 
     def __copy__(self) -> Seal:
         return self
@@ -317,5 +322,5 @@ def _vault_of(seal: object) -> Any:
     """
     vault = _behind(seal) if type(seal) is Seal else None
     if vault is None:
-        raise NotGranted("no guarded records stand behind this handle; nothing was read")
+        raise NotGranted("this handle has no guarded records. Nothing was read")
     return vault

@@ -164,14 +164,15 @@ class _Audit:
     def run(self) -> list[Finding]:
         for row in self._store.rows() if self._rows is None else self._rows:
             if self._total >= MOST_FINDINGS:
-                self._tell(LIMITS, row[0], f"more than {MOST_FINDINGS} findings before it; from "
-                                           "here on nothing was read")
+                self._tell(LIMITS, row[0], f"more than {MOST_FINDINGS} findings before this entry: "
+                                           "nothing was read from here on")
                 break
             self._row(row)
         if not self._chain.expected:
             return [Finding(CHAIN, -1, "the history is empty: not a ledger")]
         if self._kept is not None and self._kept[0].position >= self._chain.expected:
-            self._tell(CHECKPOINT, self._kept[0].position, "a checkpoint behind the last entry")
+            self._tell(CHECKPOINT, self._kept[0].position, "a "
+                                                           "checkpoint lies beyond the last entry")
         if self.state is not None:
             self._found[SPILLS] += spill_findings(self._store, self.state)
         failed = self._found.pop(WATCH)  # what is malformed is a finding of other rules, too
@@ -192,7 +193,7 @@ class _Audit:
         try:
             line = self._reader.read(position, kind, text)
         except TooLarge as large:
-            self._tell(LIMITS, position, f"{large}; it was not read")
+            self._tell(LIMITS, position, f"{large}, so it was not read")
             self._lose(position, f"entry {position} {large}")
             return
         except (ValueError, TypeError, RecursionError):
@@ -266,7 +267,7 @@ class _Audit:
             self._fail(name, error)
 
     def _fail(self, name: str, error: Exception) -> None:
-        self._tell(name, -1, "an entry is so malformed that this rule cannot finish "
+        self._tell(name, -1, "an entry is too malformed for this rule to finish "
                              f"({type(error).__name__})")
         self._leave_out(name)
 

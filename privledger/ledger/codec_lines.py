@@ -236,5 +236,5 @@ class LineReader:
         if key not in self._plans:
             self._bytes += size
             if self._bytes > MOST_PLANS:
-                raise TooLarge(f"brings all large plans together above {MOST_PLANS} bytes")
+                raise TooLarge(f"makes all large plans together exceed {MOST_PLANS} bytes")
         return {**body, "plan": self._plans.setdefault(key, plan)}

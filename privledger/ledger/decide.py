@@ -81,33 +81,34 @@ class Refusal:
             return BudgetExceeded(
                 asked=rule.epsilon_of(self.charge.units), left=rule.left_of(self.spent_units),
                 spent=rule.epsilon_of(self.spent_units), scope=self.scope,
-                fits=f"it is the turn of somebody who waits for {self.line}: ask with "
+                fits=f"another request is first in the queue for {self.line}: request with "
                      "wait=seconds")
         if over_delta and not self.broken:
             return BudgetExceeded(
                 asked=rule.delta_of(self.charge.delta_units), unit="delta",
                 spent=rule.delta_of(self.spent_delta_units),
                 left=rule.delta_left_of(self.spent_delta_units),
-                fits="ask for a smaller delta, or create the ledger with filter='gdp' or 'rdp'"
-                if rule.kind == "basic" else "the purse for plans with a delta of their own, the "
-                "budget's failure, does not suffice",
+                fits="request a smaller delta, or create the ledger with filter='gdp' or 'rdp'"
+                if rule.kind == "basic" else "the delta reserve for plans with a delta of their "
+                                             "own (the budget's failure) does not suffice",
             )
         left = rule.left_of(self.spent_units)
         if self.broken:
             return BudgetExceeded(
                 asked=rule.epsilon_of(self.charge.units), left=0.0,
-                spent=rule.epsilon_of(self.spent_units), fits=f"{self.broken}; nothing fits",
+                spent=rule.epsilon_of(self.spent_units), fits=f"{self.broken}: "
+                                                              "no further plan fits",
                 scope=self.scope)
         room = rule.cap_units - self.spent_units
         if not left > 0:
-            fits = "the budget is used up; nothing fits"
+            fits = "the budget is used up: no further plan fits"
         elif own is None:
             fits = (f"a plan of epsilon {downward(left)} at delta {exact(rule.budget.delta)} would "
-                    "fit: add noise, run fewer rounds, or ask for less epsilon")
+                    "fit: add noise, run fewer rounds, or request less epsilon")
         else:
             fits = (f"the plan costs {upward(self.charge.units / room)} times what is left, and "
-                    f"{rule.kind} adds costs up: what would fit is Gaussian noise of epsilon "
-                    f"{downward(left)}, or less of this plan")
+                    f"{rule.kind} adds costs up. A plan of Gaussian noise would fit at epsilon "
+                    f"{downward(left)}, or a smaller part of this plan")
         return BudgetExceeded(
             asked=rule.epsilon_of(self.charge.units), spent=rule.epsilon_of(self.spent_units),
             left=left, fits=fits, scope=self.scope, own=own,
@@ -246,7 +247,7 @@ def correction(state: State, grant: str, plan: Node | None, why: str, time: str)
     charged, charged_delta = found.charged
     rule = state.rule
     if rule is None:
-        raise NotGranted(f"{grant}: nothing was ever charged in this ledger")
+        raise NotGranted(f"{grant}: nothing was charged under that name in this ledger")
     name = grant
     if plan is None:
         extra = max(0, rule.cap_units + 1 - charged), 0
@@ -272,10 +273,10 @@ def _paid(state: State, grant: str) -> GrantState | ScopeState:
         raise NotGranted(f"there is no grant and no scope {grant!r} to correct")
     if found.event.scope:
         if found.event.scope not in state.scopes or state.knows(found.event.scope):
-            raise InvalidValue("grant", grant, "one whose scope has a name of its own")
+            raise InvalidValue("grant", grant, "a grant whose scope has a name of its own")
         return state.scopes[found.event.scope]
     if found.status == "aborted" and not found.touched:
-        raise InvalidValue("grant", grant, "one that read something: this one was handed back")
+        raise InvalidValue("grant", grant, "a grant that read something: this one was handed back")
     return found
 
 

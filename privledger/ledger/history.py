@@ -488,5 +488,5 @@ def first_entries(lines: Sequence[Event]) -> list[Entry]:
 
 def _why_gone(granted: Granted, moment: str) -> str:
     if is_gone(granted.holder):
-        return "the process that held it is gone"
-    return "its lease is over" if lease_is_over(granted, moment) else ""
+        return "the process that held it has ended"
+    return "its lease has expired" if lease_is_over(granted, moment) else ""

@@ -213,10 +213,10 @@ def check_text(kind: str, text: str) -> str:
     if 0 < len(text) <= MOST_DIGITS:
         return ""  # too short for anything to be too large
     if not text:
-        return f"is empty, or larger than {MOST_BODY} bytes, which is the most of an entry"
+        return f"is empty, or larger than {MOST_BODY} bytes, the limit of an entry"
     most = MOST_PLAN if kind in ("granted", "scope", "corrected") else MOST_BODY
     if len(text) > most:
-        return f"is larger than {most} bytes, which is the most of {kind}"
+        return f"is larger than {most} bytes, the limit of {kind}"
     if text.count("{") + text.count("[") > MOST_PARTS:
         return f"has more than {MOST_PARTS} objects and lists"
     return f"has a number of more than {MOST_DIGITS} digits" if _DIGITS.search(text) else ""

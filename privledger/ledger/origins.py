@@ -118,22 +118,22 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
     """Every rule that does not hold."""
     if (facts.relation is not None and policy.relations is not None
             and facts.relation not in policy.relations):
-        yield Finding("wrong-relation", -1, f"stated for {facts.relation}, the policy asks for "
+        yield Finding("wrong-relation", -1, f"stated for {facts.relation}, but the policy requires "
                                             f"{' or '.join(policy.relations)}")
     if policy.relations is None and facts.relation == "replace_label":
         yield Finding("wrong-relation", -1, f"stated for {promise(facts.relation)}; a policy that "
                                             'accepts this says so: relation = "replace_label"')
     if facts.budget_delta and not facts.budget_delta >= policy.min_delta:
         yield Finding("under-delta", -1,
-                      f"delta {exact(facts.budget_delta)} is under the policy's least, "
-                      f"{exact(policy.min_delta)}; that, or a pure guarantee, would fit")
+                      f"delta {exact(facts.budget_delta)} is under the policy's minimum, "
+                      f"{exact(policy.min_delta)}; that delta, or a pure guarantee, would fit")
     if facts.simulated and not policy.allow_simulation:
         yield Finding("simulation-noise", -1, "NOT PRIVATE: the noise is seeded; a ledger in "
                                               "mode private would fit")
     if not policy.allow_asserted:
         for what in facts.asserted:
-            yield Finding("asserted-node", -1, f"an unverified claim: {what}; a derived "
-                                               "query would fit")
+            yield Finding("asserted-node", -1, f"an unverified claim: {what}. A query with a "
+                                               "derived sensitivity would fit")
     for rule, allowed, names in (
         ("learner-not-allowed", policy.learners, facts.learners),
         ("mechanism-not-allowed", policy.mechanisms, facts.mechanisms),
@@ -142,20 +142,20 @@ def origin_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
     ):
         for name in sorted(set(names)):
             if allowed is not None and name not in allowed:
-                yield Finding(rule, -1, f"{name or '(unnamed)'} is not among "
+                yield Finding(rule, -1, f"{name or '(unnamed)'} is not allowed; allowed: "
                                         f"{', '.join(allowed) or 'none'}")
     yield from federated_findings(facts, policy)
     for library, version in sorted(set(facts.outside)):
         if policy.foreign is not None and not admits(policy.foreign, library, version):
             yield Finding("library-not-allowed", -1,
-                          f"{library or '(unnamed)'} {version} is not among "
+                          f"{library or '(unnamed)'} {version} is not among the allowed libraries: "
                           f"{', '.join(policy.foreign) or 'none'}")
     for table, rows in facts.rows:
         if policy.min_rows is not None and not (rows is not None and rows >= policy.min_rows):
             declared = "declares no number of rows" if rows is None else f"declares {rows} rows"
             yield Finding("too-few-rows", -1,
-                          f"{table} {declared}, the policy asks for {policy.min_rows}: "
-                          "`expected_rows` of a schema, with where it comes from, or under "
+                          f"{table} {declared}, but the policy requires {policy.min_rows}: declare "
+                          "`expected_rows` in the schema, with its provenance, or under "
                           "replace_one `public_rows`")
 
 
@@ -163,16 +163,17 @@ def federated_findings(facts: Origins, policy: Policy) -> Iterator[Finding]:
     """The rules about federations that do not hold."""
     shared = [one for one in facts.trusts if one.noise == "shared"]
     if shared and policy.forbid_shared_noise:
-        yield Finding("shared-noise", -1, f"{shared[0].text}; whole noise of each party would fit")
+        yield Finding("shared-noise", -1, f"{shared[0].text}; full noise from each party would fit")
     for one in shared:
         if policy.least_honest is not None and one.least_honest < policy.least_honest:
-            yield Finding("too-few-honest", -1, f"{one.text}; the policy asks for "
-                                                f"{policy.least_honest} honest")
+            yield Finding("too-few-honest", -1, f"{one.text}, but the policy requires "
+                                                f"{policy.least_honest} honest parties")
     most = policy.max_alone_epsilon
     if facts.trusts and most is not None and not facts.alone <= most:
         yield Finding("over-alone-epsilon", -1,
-                      f"epsilon {upward(facts.alone)} if every other party gives its noise away is "
-                      f"over the policy's {exact(most)}; whole noise, or more of it, would fit")
+                      f"epsilon {upward(facts.alone)} if every other party reveals its noise is "
+                      f"over the policy's {exact(most)}; full noise from each party, or more "
+                      "noise, would fit")
 
 
 def alone_epsilon(plans: Iterable[Node], relation: str, delta: float) -> float:

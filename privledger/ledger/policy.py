@@ -192,7 +192,9 @@ class Policy:
                               "does not allow foreign runs")
         if self.least_honest is not None and self.forbid_shared_noise:
             raise InvalidPlan("policy least_honest", self.least_honest, "left out with "
-                              "forbid_shared_noise: it is about parties that share noise")
+                                                                        "forbid_shared_noise: it "
+                                                                        "concerns parties that "
+                                                                        "share noise")
         vouched = [name for name in self.mechanisms or () if name.startswith("Asserted")]
         if vouched and not self.allow_asserted:
             raise InvalidPlan("policy mechanisms", ", ".join(vouched),

@@ -202,7 +202,7 @@ def _totals(line: Line, state: State, rule: FilterRule) -> Findings:
     """Neither the ledger's own cap nor another that the charge falls under is passed."""
     found = []
     if state.units > rule.cap_units or state.delta_units > rule.delta_cap_units:
-        found = [Finding("never-over-the-cap", line.position, "the total passes the cap here")]
+        found = [Finding("never-over-the-cap", line.position, "the total exceeds the cap here")]
     if not state.caps:
         return found
     event = line.event
@@ -216,7 +216,7 @@ def _totals(line: Line, state: State, rule: FilterRule) -> Findings:
         closed = cap.per_window and window is None and (units or delta_units)
         if units > _with_slack(own.cap_units) or delta_units > own.delta_cap_units or closed:
             found.append(Finding("never-over-the-cap", line.position,
-                                 f"{cap.title} is passed here"))
+                                 f"{cap.title} is exceeded here"))
     return found
 
 
@@ -239,10 +239,10 @@ def _corrected(line: LineOf[Corrected], state: State, rule: FilterRule) -> Findi
     else:
         true, charged, delta = grant.plan, grant.charged, grant.event.delta
         if grant.status == "aborted":
-            yield Finding(PRICES, line.position, "corrects what was handed back")
+            yield Finding(PRICES, line.position, "corrects a grant that was handed back")
     if true is None:
         yield Finding("never-over-the-cap", line.position,
-                      f"nothing is promised any more for {event.grant}")
+                      f"the promise was voided for {event.grant}")
         return
     plan = from_json(true)
     cost = cost_of(plan, check_relation(state.relation), _orders(plan, rule))
@@ -301,7 +301,7 @@ def _counts(seen: Seen, line: LineOf[Settled], state: State | None) -> Findings:
     if int(line.event.releases) == (0 if grant is None else grant.count):
         return ()
     return [Finding(RELEASES, line.position,
-                    "settles another number of releases than were written down")]
+                    "settles another number of releases than were recorded")]
 
 
 def _unit(seen: Seen, line: LineOf[Created], state: State | None) -> Findings:
@@ -327,12 +327,12 @@ def _scope_is_drawn_on(seen: Seen, line: LineOf[Granted], state: State | None) -
     plan, paid = from_json(event.plan), seen.paid.get(name)
     if paid is None or not isinstance(plan, IndividualFilter) or (
             plan.caps != paid.caps):
-        yield Finding(SCOPES, line.position, "draws on a scope nobody paid for")
+        yield Finding(SCOPES, line.position, "uses a scope that was never paid for")
     rows = seen.unit == "row"
     if rows and seen.bound.setdefault(name, event.data) != event.data:
-        yield Finding(SCOPES, line.position, "a scope serves two data sets")
+        yield Finding(SCOPES, line.position, "a scope is used for two data sets")
     if rows and event.mark and seen.marks.setdefault(name, event.mark) != event.mark:
-        yield Finding(SCOPES, line.position, "a scope serves a table in two orders")
+        yield Finding(SCOPES, line.position, "a scope is used for a table in two row orders")
 
 
 def _policy(seen: Seen, line: LineOf[Created], state: State | None) -> Findings:
@@ -411,7 +411,7 @@ def _vector(seen: Seen, line: LineOf[Settled], state: State | None) -> Findings:
 
     count = records_in(data)
     yield from _spent(seen, line, count, count, whole(),
-                      Finding(VECTORS, line.position, "a record is past its own cap"))
+                      Finding(VECTORS, line.position, "a record exceeds its own cap"))
 
 
 def _enrolled(seen: Seen, line: LineOf[Enrolled], state: State | None) -> Findings:
@@ -419,7 +419,7 @@ def _enrolled(seen: Seen, line: LineOf[Enrolled], state: State | None) -> Findin
     seen.roster.enrol(seen.store, line.event)
     there = members_of(seen.store, line.event)
     if len(there) > seen.roster.size:
-        yield Finding(PEOPLE, line.position, "a table has people who are not known")
+        yield Finding(PEOPLE, line.position, "a table has unknown people")
 
 
 def _people_spent(seen: Seen, line: LineOf[Settled], state: State | None) -> Findings:
@@ -429,9 +429,9 @@ def _people_spent(seen: Seen, line: LineOf[Settled], state: State | None) -> Fin
         return
     count = read_whole(seen.store, note).count
     if count > seen.roster.size:
-        raise LedgerCorrupt("people spent who are not known")
+        raise LedgerCorrupt("unknown people have spent")
     yield from _spent(seen, line, count, seen.roster.size, each_piece(seen.store, note),
-                      Finding(PEOPLE, line.position, "a person is past the cap"))
+                      Finding(PEOPLE, line.position, "a person exceeds the cap"))
 
 
 def _spent(seen: Seen, line: LineOf[Settled], count: int, size: int,

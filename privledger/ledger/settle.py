@@ -123,7 +123,7 @@ def read_spill(text: str) -> Spill:
             raise ValueError
         whole = len(value) == 6 + ("secret" in value)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise SpillRefused("it is not a spill of this version") from None
+        raise SpillRefused("it is no recovery file of this version") from None
     if not whole or found.text() != text:
         raise SpillRefused("its hash does not match: it was edited")
     return found
@@ -146,17 +146,17 @@ def check_spill(spill: Spill, state: State, store: Store) -> None:
     if spill.ledger != state.uuid:
         raise SpillRefused("it belongs to another ledger")
     if grant is None:
-        raise SpillRefused("its grant is not one that is open or crashed")
+        raise SpillRefused("its grant is neither open nor crashed")
     if spill.granted != _digest(written(grant.event)) or not (
             grant.position <= spill.position <= state.position):
-        raise SpillRefused("its grant is another one than the one of this name")
+        raise SpillRefused("its grant differs from the one of this name")
     try:
         covered = _is_covered(spill, grant, state, store)
     except (PrivledgerError, ValueError, TypeError, KeyError, IndexError, AttributeError,
             RecursionError, OverflowError):
         covered = False
     if not covered:
-        raise SpillRefused("it says more than its grant covers, or is malformed")
+        raise SpillRefused("it states more than its grant covers, or is malformed")
 
 
 def _is_covered(spill: Spill, grant: GrantState, state: State, store: Store) -> bool:
@@ -239,7 +239,7 @@ class Shelf:
         except OSError:
             raise SpillRefused("it cannot be opened, or is a link") from None
         except UnicodeDecodeError:
-            raise SpillRefused("it is not a spill of this version") from None
+            raise SpillRefused("it is no recovery file of this version") from None
         if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
             raise SpillRefused("it is no plain file of one name")
         if len(text) > MOST_BYTES:
@@ -288,7 +288,7 @@ def put(location: str, spill: Spill) -> str:
     Raises:
         SpillRefused: it is too large, or there is no room anywhere.
     """
-    text, why = spill.text(), "a ledger in memory has no place for it"
+    text, why = spill.text(), "a ledger in memory has no folder for it"
     if len(text) > MOST_BYTES:
         raise SpillRefused(f"it would be larger than {MOST_BYTES} bytes")
     for shelf in shelves(location, spill.ledger):
@@ -321,8 +321,9 @@ def spill_findings(store: Store, state: State) -> list[Finding]:
             spill = read_spill(shelf.read(path))
             if not _is_taken_up(spill, state, store):
                 check_spill(spill, state, store)
-                found.append(Finding(SPILLS, -1, f"{path}: releases of {spill.grant} wait there; "
-                                                 "open the ledger for writing to take them up"))
+                found.append(Finding(SPILLS, -1, f"{path}: a recovery file holds releases of "
+                                                 f"{spill.grant}: open the ledger for writing to "
+                                                 "take them in"))
         except SpillRefused as refused:
             found.append(Finding(SPILLS, -1, f"{path}: {refused}"))
     return found
@@ -411,8 +412,8 @@ def _write(history: History, settlement: Settlement) -> None:
     except _Over:
         # By an earlier try of which the answer was lost, or by who took up the spill.
         if not same_lines(history.store.read(), settlement.grant, settlement.lines):
-            raise LedgerCorrupt(f"{settlement.grant} was closed by somebody else, and not with "
-                                "what this session released") from None
+            raise LedgerCorrupt(f"{settlement.grant} was closed by another session, without this "
+                                "session's releases") from None
     history.unsettled.pop(settlement.grant, None)
     if settlement.grant in history.spilled:
         drop(history.store.location, history.known(lambda state: state.uuid),
@@ -474,7 +475,7 @@ def _append(history: History, one: Spill) -> None:
     check_spill(one, state, history.store)
     known = history.store.read(one.position - 1)[:1]
     if not known or known[0].hash != one.head:
-        raise SpillRefused("it knows another history than this one")
+        raise SpillRefused("it belongs to another history")
 
     history.store.hold(one.grant, one.secret)
 

@@ -306,8 +306,8 @@ def _created(state: State, position: int, event: Created) -> None:
     state.budget, state.filter_asked = event.budget, event.filter
     state.caps, state.policy = event.caps, event.policy
     if event.unit not in UNITS or (event.unit != "row" and event.format < 4):
-        raise LedgerCorrupt("the promise is about a unit that is not known here: "
-                            f"one of {', '.join(UNITS)}, and row before format 4")
+        raise LedgerCorrupt("the privacy unit is unknown here; known: {', '.join(UNITS)}, and row "
+                            "before format 4")
     if (event.unit == "person") != (event.key_check is not None):
         raise LedgerCorrupt("a key of people goes with unit person, and with no other")
     state.unit = event.unit
@@ -317,9 +317,9 @@ def _created(state: State, position: int, event: Created) -> None:
 def _enrolled(state: State, position: int, event: Enrolled) -> None:
     number = len(state.enrolled)
     if state.unit != "person":
-        raise LedgerCorrupt(f"entry {position} enrols people, and the promise is about rows")
+        raise LedgerCorrupt(f"entry {position} enrols people, but the ledger protects rows")
     if (event.people.name, event.members.name) != (f"people:{number}", f"members:{number}"):
-        raise LedgerCorrupt(f"entry {position} enrols people under other names than its own")
+        raise LedgerCorrupt(f"entry {position} enrols people under names of another ledger")
     state.enrolled.append((position, event))
 
 
@@ -347,7 +347,7 @@ def _charge(state: State, position: int, event: Granted | ScopeOpened | Correcte
             paid: Granted | ScopeOpened) -> None:
     units, delta_units = event.units, event.delta_units
     if type(units) is not int or type(delta_units) is not int:
-        raise LedgerCorrupt(f"entry {position} charges what is no whole number")
+        raise LedgerCorrupt(f"entry {position} charges a number that is not whole")
     if state.rule is None:
         raise LedgerCorrupt(f"entry {position} charges before a filter was fixed")
     if units < 0 or delta_units < 0:
@@ -373,7 +373,7 @@ def _granted(state: State, position: int, event: Granted) -> None:
             state.unit != "person" or type(number) is not int
             or not 0 <= number < len(state.enrolled)
             or state.enrolled[number][1].data != event.data):
-        raise LedgerCorrupt(f"entry {position} grants a table whose people are not known")
+        raise LedgerCorrupt(f"entry {position} grants a table whose people are unknown")
     _charge(state, position, event, event)
     state.grants[name] = GrantState(name, position, event)
     state.line.pop(name, None)

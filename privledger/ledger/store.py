@@ -110,8 +110,7 @@ def check_head(transaction: Transaction, position: int, head: str, location: str
         LedgerCorrupt: it was cut, or it is another history.
     """
     if position >= 0 and transaction.digest(position) != head:
-        raise LedgerCorrupt(f"{location}: entry {position} is not there any more as it was read "
-                            "before")
+        raise LedgerCorrupt(f"{location}: entry {position} has changed since it was read")
 
 
 def read_back(transaction: Transaction, entries: Sequence[Entry],
@@ -127,7 +126,7 @@ def read_back(transaction: Transaction, entries: Sequence[Entry],
     check_head(transaction, first.position - 1, first.previous, location)
     rows = transaction.rows(first.position - 1)
     if rows != [_row(entry) for entry in entries]:
-        raise LedgerCorrupt(f"{location}: what was written does not come back")
+        raise LedgerCorrupt(f"{location}: a written entry does not read back")
     return {position: Entry(position, decode(kind, parse_body(text)), previous, digest, text)
             for position, kind, text, previous, digest in rows}
 
@@ -141,7 +140,7 @@ def check_spend_vectors(transaction: Transaction, vectors: Mapping[str, bytes],
     """
     for name, data in vectors.items():
         if transaction.vector(name) != data:
-            raise LedgerCorrupt(f"{location}: a per-record vector does not come back as it was "
+            raise LedgerCorrupt(f"{location}: a per-record vector does not read back as it was "
                                 "written")
 
 

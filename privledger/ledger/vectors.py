@@ -113,7 +113,7 @@ def read_whole(store: Store, note: VectorNote) -> Index:
     """
     index = read_index(store, note)
     if index.first:
-        raise LedgerCorrupt("an index of everybody does not begin with the first")
+        raise LedgerCorrupt("an index of people does not begin with the first")
     return index
 
 
@@ -220,7 +220,7 @@ def check_vectors(records: int, before: int) -> None:
     """
     if records > MOST_RECORDS:
         raise InvalidPlan("individual filter", "a table of more rows",
-                          f"over at most {MOST_RECORDS} rows: its vector would be too large")
+                          f"over at most {MOST_RECORDS} rows: a larger vector cannot be kept")
     if before + records > MOST_TOTAL_RECORDS * ROOM:
         raise InvalidPlan("individual filter", "one vector more",
                           f"within {int(MOST_TOTAL_RECORDS * ROOM)} records in all vectors of a "
@@ -306,7 +306,7 @@ def spent_by_all(store: Store, note: VectorNote,
     taken, rounds = np.zeros(size, np.int64), np.zeros(size, np.int32)
     for first, units, times in each_piece(store, note):
         if first + len(units) > size:
-            raise LedgerCorrupt("people spent who are not known")
+            raise LedgerCorrupt("unknown people have spent")
         taken[first:first + len(units)] = units
         rounds[first:first + len(units)] = times
     return taken, rounds

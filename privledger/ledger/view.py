@@ -102,8 +102,7 @@ def lines_of(releases: Iterable[Released]) -> tuple[ReleaseLine, ...]:
 # ledger says first what it was compared with. The stand-alone verifier has the same sentences.
 
 _SHOWN = 12
-NOTHING_SEEN = ("a tail that was cut off, an older copy put back, or a history rewritten from its "
-                "beginning cannot be seen")
+UNNOTICED = "deleted last entries, a restored backup or a complete rewrite would go unnoticed"
 
 
 @frozen
@@ -129,14 +128,13 @@ class Comparison:
     def text(self) -> str:
         """What was compared with, and what that leaves open; one line."""
         if self.kind == "nothing":
-            return f"compared with no receipt: {self.cannot_see}"
+            return f"no receipt was given, so {self.cannot_see}"
         if self.kind == "head":
-            return (f"compared with the head {str(self.head)[:_SHOWN]} that was expected: "
-                    f"{self.cannot_see}")
+            return f"compared with the expected head {str(self.head)[:_SHOWN]}: {self.cannot_see}"
         seen = many(self.entries or 0, "entry", "entries")
         which = f"the receipt of {self.time}" if self.time else "a receipt without a date"
-        return (f"compared with {which}, {seen}, "
-                f"head {str(self.head)[:_SHOWN]}: {self.cannot_see}")
+        return (f"compared with {which} ({seen}, head {str(self.head)[:_SHOWN]}): "
+                f"{self.cannot_see}")
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -155,13 +153,13 @@ def comparison(receipt: Mapping[str, Any] | None = None, head: str | None = None
     if receipt is not None:
         time, entries = receipt.get("time"), int(receipt["entries"])
         return Comparison(
-            "receipt", f"what was cut off or rewritten after entry {entries} cannot be seen",
+            "receipt", f"entries deleted or rewritten after entry {entries} would go unnoticed",
             time if isinstance(time, str) else None, entries, str(receipt["head"]),
             "checked" if signed else "not checked")
     if head is not None:
-        return Comparison("head", "what was cut off or rewritten after it cannot be seen",
+        return Comparison("head", "entries deleted or rewritten after it would go unnoticed",
                           head=head)
-    return Comparison("nothing", NOTHING_SEEN)
+    return Comparison("nothing", UNNOTICED)
 
 
 NOT_PRIVATE = "NOT PRIVATE"
@@ -349,7 +347,7 @@ class View:
 
 
 def _void(name: str) -> Node:
-    raise UnsupportedNode(f"nothing is promised any more for {name}")
+    raise UnsupportedNode(f"the promise was voided for {name}")
 
 
 @frozen

@@ -66,10 +66,10 @@ def plan_or_none(value: Any) -> Node:
         return UNREADABLE
 
 
-NOBODY = "(filter scopes nobody drew on)"
+NOBODY = "(unused filter scopes)"
 """Stands where a scope has no table and no learner yet."""
-UNNAMED = "nobody named"
-VOID = "(nothing is promised any more)"
+UNNAMED = "no learner named"
+VOID = "(voided: nothing is promised)"
 ASPECTS = ("table", "learner", "mechanism", "team", "window", "grant", "isolation", "library",
            "cap")
 """What charges are grouped by; beside them by any label, as `LABEL` and its name."""

@@ -31,7 +31,7 @@ from privledger.ledger.view_records import (
 )
 from privledger.rounding import sum_up
 
-NOBODY = "nobody in this ledger has that id"
+NOBODY = "this ledger has no person with that id"
 
 
 @frozen
@@ -160,7 +160,7 @@ def spend_at(store: Store, state: State, place: int) -> PersonSpend:
         DataError: nobody is there.
     """
     if not 0 <= place < people_known(store, state):
-        raise DataError("nobody in this ledger has that place")
+        raise DataError("this ledger has no person with that number")
     reader = _Reader(store, state, place)
     tables = dict.fromkeys(event.data for number, (_, event) in enumerate(state.enrolled)
                            if reader.is_in(number))

@@ -138,7 +138,7 @@ def spelt(text: str) -> str:
     ['17', '17', '17', 'anna b', 'foo']
     """
     if len(text) > MOST_LETTERS:
-        raise Misspelt(f"an id has at most {MOST_LETTERS} characters")
+        raise Misspelt(f"an id can have at most {MOST_LETTERS} characters")
     if _PLAIN.fullmatch(text):
         found = text
     elif text.isascii() and text.isdecimal():
@@ -185,7 +185,7 @@ def _whole(digits: str) -> str:
     if "." in digits:
         raise Misspelt("a number with a fraction is no id")
     if len(digits) > MOST_LETTERS:
-        raise Misspelt(f"an id has at most {MOST_LETTERS} characters")
+        raise Misspelt(f"an id can have at most {MOST_LETTERS} characters")
     return digits
 
 
@@ -351,6 +351,6 @@ def _number(value: object, column: str) -> str:
     if isinstance(value, _INTEGERS):
         number = int(value)
         if abs(number) >= 10**MOST_LETTERS:  # Python would not write it, and say so
-            raise refused(column, f"an id has at most {MOST_LETTERS} characters")
+            raise refused(column, f"an id can have at most {MOST_LETTERS} characters")
         return str(number)
     return str(int(_whole_floats(np.asarray([value]), column)[0]))

@@ -74,7 +74,7 @@ class PeopleKey:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a key of people cannot be pickled: another process opens its file")
+        raise TypeError("a people key cannot be pickled: the other process has to open its file")
 
 
 def passing_people_key() -> PeopleKey:
@@ -116,7 +116,7 @@ def read_people_key(path: str | os.PathLike[str]) -> PeopleKey:
             raise InvalidValue("people key file", name, "a file, and nothing else")
         if os.name == "posix" and about.st_mode & 0o077:
             raise InvalidValue("people key file", name,
-                               "for its owner's eyes only (chmod 600): others may read it now")
+                               "readable by its owner only (chmod 600): others can read it now")
         data = os.read(handle, _MOST_FILE)
     finally:
         os.close(handle)
@@ -142,11 +142,10 @@ def make_people_key(path: str | os.PathLike[str]) -> PeopleKey:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise InvalidValue("people key file", name, "a new file: a key that is overwritten is "
-                                                    "lost, and with it every link to its "
-                                                    "ledgers' people") from None
+        raise InvalidValue("people key file", name, "a new file: overwriting a key loses every "
+                                                    "link to its ledgers' people") from None
     except (OSError, ValueError):
-        raise InvalidValue("people key file", name, "a place that can be written") from None
+        raise InvalidValue("people key file", name, "a writable path") from None
     key = secrets.token_bytes(_SIZE)
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(f"{_HEAD}\n{key.hex()}\n")

@@ -359,8 +359,8 @@ def real_numbers(result: object) -> NDArray[np.float64]:
 
 def refuse_code() -> NoReturn:
     """Raise `UnsupportedNode`: a learner's own function would run where the rows are."""
-    raise UnsupportedNode("a custom query would run the learner's own function on the rows; a "
-                          "learner in its own process cannot ask one. Nothing was read")
+    raise UnsupportedNode("a custom query would run the learner's own function on the rows, so an "
+                          "isolated learner cannot ask one. Nothing was read")
 
 
 def _read_only(column: NDArray[Any]) -> NDArray[Any]:

@@ -113,8 +113,8 @@ class CategoryCells:
         column = facts.column(self.name, "categorical")
         expected = len(column.categories) + (1 if self.name else 0)
         if expected < 2:
-            raise SchemaError(f"column {column.name!r} has one category: there is nothing to "
-                              "count apart")
+            raise SchemaError(f"column {column.name!r} has one category: there is nothing to count "
+                              "separately")
         if self.count != expected:
             raise InvalidValue("CategoryCells count", self.count, f"{expected} for this column")
 
@@ -178,8 +178,8 @@ class LabelledCells:
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: records may lack a label."""
         if not facts.unlabelled:
-            raise UnsupportedNode("every record has a label: protect(..., unlabelled=True) allows "
-                                  "others. Nothing was read")
+            raise UnsupportedNode("every record has a label. To allow records without one, use "
+                                  "protect(..., unlabelled=True). Nothing was read")
 
     def index(self, rows: Rows) -> NDArray[Any]:
         return has_label(target_of(rows)).astype(np.int64)

@@ -163,7 +163,7 @@ class Choice:
     def check_chooser(self, mechanism: Any) -> None:
         refuse_top_k(mechanism)
         if self.among != "features" and flips(mechanism):
-            raise UnsupportedNode("permute-and-flip chooses features or labels; for cuts use "
+            raise UnsupportedNode("permute-and-flip selects features or labels. For cuts use "
                                   "Exponential. Nothing was read")
 
     def sketch(self, chunk: Rows, state: float) -> tuple[Tally | Tabled, ...]:

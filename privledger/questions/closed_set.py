@@ -151,7 +151,7 @@ def _part(name: str, hint: Any, nested: int = 0) -> WireField:
     if word is None:
         word = "shared" if set(kinds) <= set(NUMBERED) else "owned" if set(kinds) <= _OWNED else ""
     if not word:
-        raise TypeError(f"{name} of {hint}: no way to travel")
+        raise TypeError(f"{name} of {hint}: cannot be sent to another process")
     return WireField(name, word, kinds, nested)
 
 
@@ -188,7 +188,7 @@ def _out(part: WireField, nested: int, value: Any, to: Describer) -> Any:
     if value is None and part.optional:
         return None
     if part.word in ("shared", "owned") and type(value) not in part.kinds:
-        raise UnsupportedNode(f"a learner in its own process cannot describe a "
+        raise UnsupportedNode(f"an isolated learner cannot describe a "
                               f"{type(value).__name__}. Nothing was read")
     if part.word == "array" and part.sliced and type(value) is slice:
         return {"slice": [value.start, value.stop, value.step]}
@@ -267,7 +267,7 @@ def _in(part: WireField, nested: int, wire: Json, key: str, reader: Reader) -> A
                                                    most=MOST_COUNT)
                     for end in items(value, "slice", 3)]
             if len(ends) != 3:
-                raise IsolationError("a slice has three ends")
+                raise IsolationError("a slice needs start, stop and step")
             return slice(*ends)
         flags = part.letter == "b"
         found = array_in(value, "u" if flags else part.letter)

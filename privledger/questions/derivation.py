@@ -23,7 +23,7 @@ from privledger.questions.cells import (
 from privledger.rounding import MOST_COUNT
 
 _KINDS = ("poisson", "fixed", "truncated", "allocation", "part", "filter")
-CHANGED = "a handle whose derivation was changed; nothing was read"
+CHANGED = "the handle's derivation was changed. Nothing was read"
 
 
 @frozen(eq=False)
@@ -46,8 +46,8 @@ class Step:
         elif context.kind == "allocation" and not (
                 type(context.parts) is type(context.part) is int
                 and 2 <= context.parts <= MOST_COUNT and 0 <= context.part < context.parts):
-            raise NotGranted("an allocation has two rounds or more, and this is none of them; "
-                             "nothing was read")
+            raise NotGranted("an allocation has two rounds or more, and this round is not among "
+                             "them. Nothing was read")
         if cells is not None:
             cells.check(facts)
             if context.parts != cells.count or (
@@ -68,31 +68,31 @@ def own_context(given: Any) -> Context:
 def _check_fixed(context: Context, facts: TableFacts) -> None:
     """A sample of fixed size is out of as many as there are, and their number is public."""
     if facts.relation != "replace_one":
-        raise RelationMismatch("samples of a fixed size need a ledger of relation replace_one: "
-                               "elsewhere it is private how many records there are, or only "
-                               "labels are. Nothing was read")
+        raise RelationMismatch("samples of a fixed size need a ledger of relation replace_one. "
+                               "Under the other relations the number of records is private, or "
+                               "only labels are. Nothing was read")
     if facts.chunked:
-        raise UnsupportedNode("samples of a fixed size are drawn from a table in memory; nothing "
-                              "was read")
+        raise UnsupportedNode("samples of a fixed size are drawn from a table in memory only. "
+                              "Nothing was read")
     there = facts.n_people if facts.unit == "person" else facts.n_rows
     if type(context.size) is not int or context.out_of != there or (
             not 1 <= context.size <= context.out_of):
-        raise NotGranted("a sample of fixed size is out of as many as there are: out_of is the "
-                         "table's public number of records, or of people; nothing was read")
+        raise NotGranted("out_of of a fixed-size sample must be the table's public number of "
+                         "records, or of people. Nothing was read")
 
 
 def _check_truncated(context: Context, facts: TableFacts) -> None:
     """A sample that is cut off is of a table that has, publicly, no more records than its node
     says; a node that says the most there are of anything assumes nothing."""
     if facts.chunked:
-        raise UnsupportedNode("samples that are cut off are drawn from a table in memory; nothing "
+        raise UnsupportedNode("truncated samples are drawn from a table in memory only. Nothing "
                               "was read")
     sizes = (context.size, context.out_of)
     if any(type(one) is not int or not 1 <= one <= MOST_COUNT for one in sizes) or (
             not 0 < context.rate <= 1) or context.out_of < most_records(facts):
-        raise NotGranted("a sample that is cut off is of a table with at most out_of records, or "
-                         "people, by a public bound: most_records of its schema, or their number "
-                         "where that is public; nothing was read")
+        raise NotGranted("a truncated sample needs a table of at most out_of records, or people, "
+                         "by a public bound: most_records of its schema, or their number where "
+                         "that is public. Nothing was read")
 
 
 def most_records(facts: TableFacts) -> int:
@@ -130,9 +130,9 @@ class Derivation:
         if facts.unit == "person" and facts.relation == "replace_label" and (
                 facts.most_rows != 1) and any(
                 depends_on_label(step.cells) for step in self.steps):
-            raise UnsupportedNode("parts that labels decide, where labels of a person's records "
-                                  "may move to many parts at once: no price is proved. Nothing "
-                                  "was read")
+            raise UnsupportedNode("no price is proved for parts by label in a ledger of people: "
+                                  "labels of one person's records may move to many parts at once. "
+                                  "Nothing was read")
 
     @property
     def is_sized(self) -> bool:
@@ -146,21 +146,20 @@ class Derivation:
         if self.is_sized and not (self.steps[0].context.kind in SIZED and all(
                 step.context.kind == "part" and follows_records(step.cells)
                 for step in self.steps[1:])):
-            raise UnsupportedNode("a sample of fixed size, or one that is cut off, is drawn from "
-                                  "the whole table, and what is asked of it are parts that "
-                                  "records decide: no other sample, no filter, no coins and no "
-                                  "positions. Nothing was read")
+            raise UnsupportedNode("a fixed-size or truncated sample is drawn from the whole table. "
+                                  "It can be combined with parts by records only: not with another "
+                                  "sample, a filter, coins or positions. Nothing was read")
         kinds = [step.context.kind for step in self.steps]
         if "allocation" in kinds and len(kinds) - kinds.count("part") > 1:
-            raise UnsupportedNode("a round of an allocation, with a sample, a filter or another "
-                                  "allocation: no price is proved. Nothing was read")
+            raise UnsupportedNode("no price is proved for a round of an allocation with a sample, "
+                                  "a filter or another allocation. Nothing was read")
 
     def check_whole_people(self, facts: TableFacts, what: str) -> None:
         """Refuse parts that may divide a person's records, for what does not shrink with them."""
         if facts.unit == "person" and not all(
                 step.cells is None or follows_people(step.cells, facts) for step in self.steps):
-            raise UnsupportedNode(f"{what} on parts that may divide one person's records: each "
-                                  "part would move in full. Nothing was read")
+            raise UnsupportedNode(f"{what} on parts that may split one person's records: each part "
+                                  "would change in full. Nothing was read")
 
     def is_labelled(self, facts: TableFacts) -> bool:
         """Whether it holds records with a label only."""

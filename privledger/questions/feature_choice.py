@@ -196,13 +196,13 @@ class FeatureChoice:
     def _check_chunks(self) -> None:
         """Refuse scores that no sums lead to."""
         if self.custom is not None:
-            raise UnsupportedNode("custom scores see all records at once, and this table is in "
-                                  "chunks; nothing was read")
+            raise UnsupportedNode("custom scores read all records at once, but this table is in "
+                                  "chunks. Nothing was read")
         if self.votes is not None and not fits_sums(self.votes, self.data.schema):
             raise UnsupportedNode(
                 f"{self.votes.blocks} blocks times the square of {columns_in(self.data.schema)} "
-                f"columns is over {MOST_PRODUCTS} sums, and in a table in chunks blocks vote by "
-                "sums: ask of fewer features or blocks; nothing was read")
+                f"columns is over {MOST_PRODUCTS} sums, the limit for a table in chunks. Ask about "
+                "fewer features or blocks. Nothing was read")
 
     def __repr__(self) -> str:
         return f"FeatureChoice({self.score!r}, {len(self.data.schema.features)} features)"

@@ -97,7 +97,7 @@ class LabelQuery:
         self.data.check(facts)
         if facts.unit == "person" and facts.most_rows != 1:
             raise UnsupportedNode(f"single labels of people of whom one has {facts.most_rows}: "
-                                  "each would answer for itself, and m answers cost m times "
+                                  "each row would answer separately, and m answers cost m times "
                                   "epsilon. Nothing was read")
         if any(step.context.certificate != "index" or (
                 step.cells is not None and step.cells.has_coins) for step in self.data.steps):

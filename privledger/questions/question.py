@@ -130,7 +130,9 @@ def rate_of(mechanism: Any, choice: Scored, relation: str) -> float:
         UnsupportedNode: no exact sampler, or a score that moves further than the node says.
     """
     if type(mechanism) not in CHOOSERS:
-        raise UnsupportedNode(f"{type(mechanism).__name__} does not choose; nothing was read")
+        raise UnsupportedNode(f"{type(mechanism).__name__} is a sum's mechanism. A quantile, a cut "
+                              "or a feature is selected, not summed: use Exponential, "
+                              "PermuteAndFlip or ReportNoisyMax. Nothing was read")
     least, most = choice.bound.change
     sensitivity = choice.sensitivity(relation)
     epsilon = down(mechanism.epsilon)  # no more than `rounding.as_promised` of it, which is charged
@@ -138,12 +140,12 @@ def rate_of(mechanism: Any, choice: Scored, relation: str) -> float:
         low, high = mechanism.score_change
         if not (low <= least and most <= high):
             raise UnsupportedNode(
-                f"one record moves the score by {least:g} to {most:g} sensitivities, the "
-                f"mechanism says {low:g} to {high:g}; nothing was read")
+                f"one record moves the score by {least:g} to {most:g} sensitivities, but the "
+                f"mechanism is priced for {low:g} to {high:g}. Nothing was read")
         rate = epsilon / (2 * sensitivity)
     else:
         if isinstance(mechanism, ReportNoisyMax) and mechanism.noise == "laplace":
-            raise UnsupportedNode("noisy max with Laplace noise has no exact sampler here: take "
+            raise UnsupportedNode("noisy max with Laplace noise has no exact sampler here: use "
                                   "exponential or gumbel noise. Nothing was read")
         choice.check_chooser(mechanism)
         # A common shift of all scores changes nothing: only the width of the interval counts.
@@ -168,4 +170,4 @@ def drawn(score: NDArray[np.float64], starts: NDArray[np.int64],
 def refuse_top_k(mechanism: Any) -> None:
     """Raise `UnsupportedNode` for top-k: leaves choose one by one."""
     if isinstance(mechanism, TopK):
-        raise UnsupportedNode("top-k chooses among the features of a table; nothing was read")
+        raise UnsupportedNode("top-k selects among the features of a table only. Nothing was read")

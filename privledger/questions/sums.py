@@ -207,11 +207,12 @@ def whole_recipe(mechanism: Discrete, blocks: tuple[Block, ...], relation: str,
     """
     name = type(mechanism).__name__
     if len(blocks) != 1 or blocks[0].width != 1:
-        raise UnsupportedNode(f"{name} is priced for one number, and a record here moves several: "
-                              "take Gaussian or Laplace, or ask one by one; nothing was read")
+        raise UnsupportedNode(f"{name} is priced for one number, but a record changes several "
+                              "here. Use Gaussian or Laplace, or ask for one number at a time. "
+                              "Nothing was read")
     if moves:
-        raise UnsupportedNode(f"{name} is priced for one number, and a record that is replaced "
-                              "moves two cells: ask without cells; nothing was read")
+        raise UnsupportedNode(f"{name} is priced for one number, but a replaced record changes two "
+                              "cells. Ask without cells. Nothing was read")
     signed = blocks[0].signed and relation != "add_remove"
     steps = mechanism.sensitivity // (2 if signed else 1)
     if not 1 <= steps <= MOST_STEPS:

@@ -296,11 +296,11 @@ class ForkedCopies:
             return (f"FORK: {self.first} and {self.second} are one ledger with two histories. "
                     f"They agree on {many(self.position, 'entry', 'entries')} and differ from "
                     f"entry {self.position} on ({self.entries[0]} and {self.entries[1]} "
-                    "entries): the budget was spent twice, and neither account holds")
+                    "entries): the budget was spent twice, and neither total is right")
         older, newer = ((self.first, self.second) if self.entries[0] < self.entries[1]
                         else (self.second, self.first))
-        return (f"OLDER COPY: {older} is {newer} as it was before entry {self.position}. Whoever "
-                "goes on with it spends the same budget again")
+        return (f"OLDER COPY: {older} is {newer} as it was before entry {self.position}. "
+                "Continuing with it would spend the same budget again")
 
     def finding(self) -> Finding:
         """As `verify` and `check` say it."""

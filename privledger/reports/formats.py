@@ -265,7 +265,7 @@ def checked(human: Mapping[str, object]) -> Said:
     wrong += [f"{table}.{key} is missing" for table, keys in REQUIRED.items() for key in keys
               if key not in said.get(table, {})]
     if wrong:
-        raise InvalidPlan("deployment", "incomplete", "what the registry asks for: "
+        raise InvalidPlan("deployment", "incomplete", "required by the registry: "
                           + "; ".join(wrong[:30]))
     return said
 
@@ -310,8 +310,8 @@ def _own(view: View, risk: Sequence[str], receipt: Mapping[str, object]) -> Said
         "deployment_model": {
             "model_name": "Central",
             "release_type": "Many releases" if len(grants) > 1 else "One release",
-            "release_type_details": f"{many(len(grants), 'plan')} paid for from one budget that "
-                                    "never starts afresh; more may follow until it is spent."},
+            "release_type_details": f"{many(len(grants), 'plan')} paid for from one budget that is "
+                                    "never renewed; more may follow until it is spent."},
         "accounting": {"composition": f"{view.filter}: {view.theorem}."},
         "implementation": {
             "mechanisms": f"{', '.join(kinds) or 'none yet'}. Noise: {'; '.join(view.noise)}. "

@@ -309,5 +309,5 @@ def too_few(node: Node, schema: Schema) -> str | None:
     noise = quietest(node)
     if schema.unit != "person" or people is None or not SHARE * people < noise < math.inf:
         return None
-    return (f"too few people for anything to be learnt: {exact(people)} of them, and the quietest "
-            f"answer has noise as of {upward(noise, 3)}")
+    return (f"too few people to learn anything: {exact(people)} people, and the least noisy answer "
+            f"has noise as large as {upward(noise, 3)} of them")

@@ -235,7 +235,7 @@ def other_prices(state: State, relation: str) -> list[OtherPrice]:
     what = f"under {relation}"
     if relation != "replace_one" or state.relation != "add_remove":
         return [own, OtherPrice(what, relation, None, delta,
-                                f"no theorem leads from {state.relation} to {relation}")]
+                                f"no theorem converts {state.relation} to {relation}")]
     return [own, _priced(what, AsReplaceOne(whole), relation, delta)]
 
 
@@ -258,7 +258,7 @@ def _priced(what: str, node: Node, relation: str, delta: float) -> OtherPrice:
 # The total by hand: theorem, formula, its numbers, and a few lines of SciPy that redo it.
 
 MOST_TERMS = 12
-NOTHING = "nothing was spent yet, so there is nothing to redo"
+NOTHING = "nothing was spent yet, so there is nothing to recalculate"
 
 
 @frozen
@@ -308,7 +308,7 @@ class ByHand:
                 f"sum: {exact(self.total)} (each charge was rounded up to a multiple of 2^-192)",
                 f"formula: {self.formula}", f"with its numbers: {self.numbers}",
                 f"so epsilon <= {self.epsilon.text()} at delta {self.delta.text()}",
-                "the same in Python:", *(f"  {line}" for line in self.script.splitlines()))
+                "to recalculate in Python:", *(f"  {line}" for line in self.script.splitlines()))
 
 
 def by_hand(view: View) -> ByHand:

@@ -94,8 +94,8 @@ class Past:
         """An entry with the hash is in the history: everything up to it is unchanged."""
         if self.head is not None and not self.has_head:
             yield Finding(RULE, self.entries - 1,
-                          "the expected head is not in the history: a tail was cut off, an old "
-                          "copy came back, or it is another ledger")
+                          "the expected head is not in the history: last entries were deleted, an "
+                          "old copy was restored, or it is another ledger")
 
     def receipt_is_there(self, receipt: dict[str, Any]) -> Iterator[Finding]:
         """Same ledger, and the receipt's last entry is still where it was."""
@@ -106,7 +106,7 @@ class Past:
         elif self.entries < self.at:
             yield Finding(RULE, self.entries - 1,
                           f"{many(self.entries, 'entry', 'entries')}, the receipt saw {self.at}: "
-                          "a tail was cut off, or this is an old copy")
+                          "last entries were deleted, or this is an old copy")
         elif self.hash_at != receipt["head"]:
             yield Finding(RULE, self.at - 1,
                           "another entry stands where the receipt's last one was: "
@@ -226,7 +226,7 @@ def check_signature(receipt: dict[str, Any], key: bytes) -> None:
     if receipt.get("algorithm") != ALGORITHM or not isinstance(receipt.get("signature"), str):
         raise InvalidPlan("receipt", "an unsigned one", f"signed ({ALGORITHM})")
     if not hmac.compare_digest(_digest(receipt, key), receipt["signature"]):
-        raise InvalidPlan("receipt signature", "another", "made with this key for these values")
+        raise InvalidPlan("receipt signature", "another", "signed with this key, for these values")
 
 
 def _message(receipt: dict[str, Any]) -> bytes:
@@ -300,7 +300,7 @@ def check_signed_with(receipt: dict[str, Any], key: Ed25519PublicKey) -> None:
         key.verify(bytes.fromhex(receipt["signature"]), _message(receipt))
     except (InvalidSignature, ValueError):
         raise InvalidPlan("receipt signature", "another",
-                          "made with this key for these values") from None
+                          "signed with this key, for these values") from None
 
 
 # A witness's book: the newest head of every ledger it was shown, and what it may sign next.
@@ -357,15 +357,16 @@ def read_book(text: str) -> dict[str, Head]:
     """
     heads: dict[str, Head] = {}
     if text and not text.endswith("\n"):
-        raise LedgerCorrupt("the book's last line was cut off; nothing was signed")
+        raise LedgerCorrupt("the last line of the book is incomplete. Nothing was signed")
     for number, line in enumerate(text.splitlines(), 1):
         try:
             one = Head.of(json.loads(line), "book")
         except (ValueError, InvalidPlan, AttributeError):
-            raise LedgerCorrupt(f"line {number} of the book is none; nothing was signed") from None
+            raise LedgerCorrupt("line "
+                                f"{number} of the book is invalid. Nothing was signed") from None
         last = heads.get(one.uuid)
         if last is not None and one.entries < last.entries:
-            raise LedgerCorrupt(f"line {number} of the book goes back; nothing was signed")
+            raise LedgerCorrupt(f"line {number} of the book goes backwards. Nothing was signed")
         heads[one.uuid] = one
     return heads
 
@@ -385,14 +386,15 @@ def check_next(heads: Mapping[str, Head], shown: Head, proof: Mapping[str, objec
         return
     if shown.entries <= last.entries:
         raise LedgerCorrupt(f"the witness has seen {last.entries} entries of this ledger, and "
-                            f"another head: an old copy, or a second history; nothing was signed")
+                            "another head: this is an old copy, or a second history. Nothing was "
+                            "signed")
     if proof is None:
         raise LedgerCorrupt(f"the ledger has grown since its {last.entries} entries were "
-                            "witnessed: show --proof, of privledger prove; nothing was signed")
+                            "witnessed. Give --proof, from privledger prove. Nothing was signed")
     if not begins_with(bytes.fromhex(shown.tree), shown.entries, bytes.fromhex(last.tree),
                        last.entries, _path(proof)):
-        raise LedgerCorrupt("the ledger does not begin as it was witnessed: a second history; "
-                            "nothing was signed")
+        raise LedgerCorrupt("the ledger does not begin as it was witnessed: this is a second "
+                            "history. Nothing was signed")
 
 
 def _path(proof: Mapping[str, object]) -> Sequence[bytes]:

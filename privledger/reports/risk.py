@@ -1,4 +1,4 @@
-"""Risk in words: what somebody who knows everything else can find out, at most.
+"""Risk in words: the most that an attacker who knows everything else can find out.
 
 One record, from the ledger's own trade-off curve; `risk`, `show`, `explain` and the page print it.
 Every bound is rounded up.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from textwrap import fill
 
@@ -19,6 +20,7 @@ from privledger.graph import Node, tradeoff, trusts
 from privledger.ledger import Budget
 from privledger.ledger.filters import FilterRule
 from privledger.ledger.view import View
+from privledger.ledger.view_charges import UNNAMED
 from privledger.ledger.view_figures import clean
 from privledger.ledger.view_people import PersonSpend
 from privledger.ledger.view_records import SpendLine
@@ -27,20 +29,28 @@ from privledger.reports.outline import leaves
 from privledger.rounding import exact, probability, up, upward
 
 WRONG = (0.01, 0.001)
-"""Shares of the innocent that are accused, unless somebody asks for others."""
+"""Shares of outsiders that are accused, by default."""
 ROWS = 5
 """Of one person, or people of one household, beside one."""
 MOST_ASKED = 20
-LIMITS = ("Releases outside this ledger come on top, and so do facts about a whole group, which "
-          "are learned with or without anybody's row.")
-SIMULATED = "NOT PRIVATE: the noise is seeded, so whoever knows the seed learns every row."
-VOID = ("Nothing is promised: an auditor's correction says so of a grant; everybody may be found "
-        "out.")
+LIMITS = ("Releases outside this ledger add to this. Facts about a whole group are learned with "
+          "or without any one person's rows.")
+SIMULATED = ("NOT PRIVATE: the noise is seeded, so an attacker who knows the seed learns every "
+             "row.")
+VOID = ("Nothing is promised: an auditor's correction voided the promise of a grant, so any row "
+        "may be disclosed.")
 
 _GUESS = {
-    "add_remove": "whether {one} was in",
+    "add_remove": "whether {one} was used",
     "replace_one": "which of two values {one} had",
     "replace_label": "which of two labels {one} had (its other columns are not protected)",
+}
+_ACCUSED = {
+    "add_remove": ("accuses {wrong} % of outsiders", "identify at most {caught} % of insiders"),
+    "replace_one": ("names a value in {wrong} % of cases",
+                    "rightly name it in at most {caught} % of cases"),
+    "replace_label": ("names a label in {wrong} % of cases",
+                      "rightly name it in at most {caught} % of cases"),
 }
 
 
@@ -51,7 +61,7 @@ class Odds:
     Attributes:
         number: of rows, or people.
         right: share of right guesses where both cases are equally likely; a coin has 1/2.
-        caught: (share of the innocent accused, share of the others caught), as asked.
+        caught: (share of outsiders accused, share of insiders identified), as asked.
     """
 
     number: int
@@ -64,8 +74,8 @@ class Prior:
     """Bounds where the case is rarer, or likelier, than even.
 
     Attributes:
-        right: share of right guesses; saying always the likelier has `blind`.
-        precision: (share of the innocent accused, share of accusations that are right).
+        right: share of right guesses; always naming the likelier case has `blind`.
+        precision: (share of outsiders accused, share of accusations that are right).
     """
 
     prior: float
@@ -104,21 +114,23 @@ class Risk:
         """The words, in order; the first is the headline."""
         if self.why:
             return (self.why,)
+        accuse, identify = _ACCUSED[self.relation]
         words = [_first(self.odds[0], self.relation, self.about),
-                 *(f"Accusing {_of(wrong)} wrongly, they catch at most {in_100(caught)} in 100."
+                 *(f"If the attacker wrongly {accuse.format(wrong=_percent(wrong))}, they "
+                   f"{identify.format(caught=in_100(caught))}."
                    for wrong, caught in self.odds[0].caught),
                  *(_several(one, self.about) for one in self.odds[1:]),
                  *([] if self.so_far is None else [
-                     "That is when all of the budget is spent. What is spent so far, had it been "
-                     f"fixed beforehand: {in_100(self.so_far.right)} of 100 times."]),
-                 *(line for one in self.priors for line in _rare(one)), LIMITS]
+                     "These figures are for the whole budget. For what is spent so far, had it "
+                     f"been fixed in advance: at most {in_100(self.so_far.right)} of 100 tries."]),
+                 *(line for one in self.priors for line in _rare(one, accuse)), LIMITS]
         if self.vouched:
             rest = "rests" if self.vouched == 1 else "rest"
             words.append(f"{many(self.vouched, 'grant')} {rest} on unverified claims: if they are "
                          "wrong, so are these figures.")
         if self.trusting:
-            words.append("Some noise is made of several owners' shares: who knows the shares of "
-                         "all others finds out more (the price alone).")
+            words.append("Some noise is the sum of several owners' shares: a party that knows all "
+                         "other shares can find out more (see the alone price).")
         return tuple(words)
 
     def as_dict(self) -> dict[str, object]:
@@ -140,32 +152,31 @@ class Risk:
 
 
 def _first(one: Odds, relation: str, about: str) -> str:
-    who = "one row" if about == "row" else "one person, with all rows,"
+    others, who = (("row", "one given row") if about == "row" else
+                   ("person", "one given person, with all rows,"))
     guess = _GUESS[relation].format(one=who)
-    return (f"Someone who knows everything else and sees every release, guessing {guess}: right "
-            f"at most {in_100(one.right)} of 100 times (coin: 50).")
+    return (f"Worst case: an attacker who knows every other {others} and sees every output can "
+            f"tell {guess} in at most {in_100(one.right)} of 100 tries (guessing: 50).")
 
 
-def _of(wrong: float) -> str:
-    """A share of the innocent: 1 in 100, 1 in 1000, else as a number."""
-    turned = 1 / wrong
-    if abs(turned - round(turned)) < 1e-9 * turned:
-        return f"1 in {round(turned)}"
-    return f"a share of {exact(wrong)}"
+def _percent(share: float) -> str:
+    """A share as it was asked for, in per cent: "1" for 0.01, without rounding."""
+    return format(Decimal(exact(share)).scaleb(2).normalize(), "f")
 
 
 def _several(one: Odds, about: str) -> str:
     who = (f"{one.number} rows of one person" if about == "row"
            else f"{one.number} people together")
-    return f"{who}: right at most {in_100(one.right)} of 100 times."
+    return f"For {who}: at most {in_100(one.right)} of 100 tries."
 
 
-def _rare(one: Prior) -> list[str]:
-    words = [f"If it holds in a share of {exact(one.prior)} of the cases: right at most "
-             f"{in_100(one.right)} of 100 times (always saying the likelier: "
+def _rare(one: Prior, accuse: str) -> list[str]:
+    words = [f"If it is true in {_percent(one.prior)} % of cases: right in at most "
+             f"{in_100(one.right)} of 100 tries (always naming the likelier case: "
              f"{in_100(one.blind)})."]
-    return words + [f"Of their accusations, accusing {_of(wrong)} wrongly, at most "
-                    f"{in_100(right)} in 100 are right." for wrong, right in one.precision]
+    return words + [f"If the attacker wrongly {accuse.format(wrong=_percent(wrong))}, at most "
+                    f"{in_100(right)} % of these statements are right."
+                    for wrong, right in one.precision]
 
 
 def checked_level(name: str, values: Sequence[float]) -> tuple[float, ...]:
@@ -180,7 +191,7 @@ def ledger_risk(view: View, *, wrong: Sequence[float] = WRONG,
     """Of everything that a ledger may ever spend, read from its filter's own curve.
 
     Args:
-        wrong: shares of the innocent that are accused. priors: shares of the table, or the
+        wrong: shares of outsiders that are accused. priors: shares of the table, or the
             world, for which the case holds.
     """
     about, wrong, priors = view.about, checked_level("wrong", wrong), checked_level("prior", priors)
@@ -243,7 +254,7 @@ def _prior_of(curve: Tradeoff, prior: float, wrong: tuple[float, ...]) -> Prior:
                  tuple((each, curve.precision(prior, each)) for each in wrong))
 
 
-# A letter to one person, in plain words: what was done with the data, and what it can tell.
+# A statement to one person, in plain words: what was done with the data, what it can reveal.
 
 _WIDTH = 78
 _HIDDEN = {
@@ -256,7 +267,7 @@ _MOST_LINES = 200
 
 
 def letter_to(spend: PersonSpend, budget: Budget, risk: Risk) -> str:
-    """The whole letter, in lines of at most 78 characters. It names nobody.
+    """The whole statement, in lines of at most 78 characters. It names no person.
 
     Args:
         budget: what the ledger promises. risk: of the same ledger, as `show` and `risk` have it.
@@ -273,35 +284,34 @@ def letter_to(spend: PersonSpend, budget: Budget, risk: Risk) -> str:
 
 def _opening(spend: PersonSpend) -> str:
     where = _listed(clean(name, 80) for name in spend.tables)
-    return (f"You are in {many(len(spend.tables), 'table')} of ours: {where}. This letter says "
-            "what was computed from them, for whom, and how much that can tell anybody about you. "
-            "Nothing of what you told us is in it.")
+    return (f"You are in {many(len(spend.tables), 'table')} of ours: {where}. This statement lists "
+            "what was computed from them and for which learner, and how much the results can "
+            "reveal about you. It contains none of your data.")
 
 
 def _done(spend: PersonSpend) -> str:
     if not spend.lines:
-        return "Nothing was computed yet from tables in which you are."
+        return "Nothing has been computed yet from tables in which you are."
     return (f"So far {many(len(spend.lines), 'computation')} used a table in which you are. Each "
-            "was entered in a book before it began, and noise was added to everything that came "
-            "out:")
+            "was entered in a ledger before it began, and noise was added to every result:")
 
 
 def _line(line: SpendLine) -> str:
-    share = "all that one computation may take" if line.share >= 1 else (
-        f"{max(1, math.ceil(100 * line.share))} per cent of what it was allowed to take from "
-        "anybody")
+    share = "all that one computation may use" if line.share >= 1 else (
+        f"{max(1, math.ceil(100 * line.share))} per cent of what it may use of one person's "
+        "budget")
     if line.amount == 0:
         share = "nothing"
-    when = clean(line.time, 40)[:10] or "on an unknown day"
-    return (f"- {when}, {clean(line.learner, 80) or 'somebody who gave no name'}, on "
-            f"{clean(line.data, 80)}: it took {share}.")
+    when = clean(line.time, 40)[:10] or "date not recorded"
+    return (f"- {when}, {clean(line.learner, 80) or UNNAMED}, on "
+            f"{clean(line.data, 80)}: it used {share}.")
 
 
 def _meaning(spend: PersonSpend, relation: str, budget: Budget) -> str:
-    return (f"As the book counts it, all of it together is epsilon {upward(spend.epsilon)} so far. "
-            f"What it promises you is that this never passes {exact(budget.epsilon)}, for "
-            "everything you have in all tables of the book, now and in later years. What that "
-            f"hides is {_HIDDEN.get(relation, 'what the book says')}.")
+    return (f"By the ledger's count, all of this together is epsilon {upward(spend.epsilon)} so "
+            f"far. The ledger promises you that it never exceeds {exact(budget.epsilon)}, for "
+            "everything you have in all tables of the ledger, now and in later years. This "
+            f"protects {_HIDDEN.get(relation, 'what the ledger states')}.")
 
 
 def _odds_text(budget: Budget, risk: Risk) -> str:
@@ -311,7 +321,7 @@ def _odds_text(budget: Budget, risk: Risk) -> str:
         return f"How much can be found out about you has no bound. {risk.why}"
     right = risk.odds[0].right
     if right > 0.99:
-        small = ("A promise of that size hides very little: ask us what else protects your data. ")
+        small = "A promise of that size protects very little: ask us what else protects your data. "
     else:
         small = ""
     chance = "" if budget.delta == 0 else (
@@ -320,16 +330,16 @@ def _odds_text(budget: Budget, risk: Risk) -> str:
     claims = "" if not risk.vouched else (
         f" {many(risk.vouched, 'computation')} {'rests' if risk.vouched == 1 else 'rest'} on "
         "unverified claims: if they are wrong, so is this number.")
-    return (f"{small}In other words: somebody who saw everything that came out, knew everything "
-            "about everybody else, and had to guess between two possibilities that seemed equally "
-            f"likely before, would be right in at most {in_100(right)} of 100 cases. Without "
-            f"it, 50.{chance}{claims}")
+    return (f"{small}In other words: suppose an attacker saw every result, knew everything about "
+            "every other person, and had to choose between two possibilities that seemed equally "
+            f"likely before. The attacker would be right in at most {in_100(right)} of 100 cases. "
+            f"Without the results, it would be 50.{chance}{claims}")
 
 
 def _limits() -> str:
     return ("It does not hide what is true of many people: if a study finds that smokers fall ill, "
-            "that says something about every smoker, whether they took part or not. And it says "
-            "nothing about who could see your data before they were protected.")
+            "that says something about every smoker, whether they took part or not. It also does "
+            "not say who could read your data before they were protected.")
 
 
 def _listed(names: Iterable[str]) -> str:

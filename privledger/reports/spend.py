@@ -76,7 +76,7 @@ class CountedNode(Sequence[T]):
 
 
 DEAD = "crashed: the whole reservation stays spent"
-OVERDUE = "unfinished: its lease is over"
+OVERDUE = "unfinished: its lease has expired"
 FAILED = "failed after it touched data: the whole reservation stays spent"
 
 
@@ -258,7 +258,7 @@ def ledger_report(store: Store, state: State,
 
 def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:
     lines = view.releases.get(one.name, ())
-    event, status, note = one.event, one.status, "an individual filter, paid for once"
+    event, status, note = one.event, one.status, "an individual filter, charged once"
     isolation, claimed = "", None
     party = federated_of(one, view.relation)
     if isinstance(event, Granted):
@@ -296,17 +296,18 @@ def _status(one: ChargeFigures, event: Granted, moment: str) -> tuple[str, str]:
         f"process {event.holder.pid} on {event.holder.host}")
     if one.status == "crashed":
         crash = one.crash
-        why = (crash and crash.why) or "the process that held it is gone"
+        why = (crash and crash.why) or "the process that held it has ended"
         return "crashed", f"{DEAD}; {why} ({who}), recorded {(crash and crash.time) or '?'}"
     if one.status == "granted":
         if event.holder is not None and _gone(event.holder):
-            return "crashed", f"{DEAD}; the process that held it is gone ({who}), not recorded yet"
+            return "crashed", (f"{DEAD}; the process that held it has ended ({who}), not recorded "
+                               "yet")
         if lease_is_over(event, moment):
             return "unfinished", f"{OVERDUE}; the reservation stays spent ({who})"
-        return "unfinished", "unfinished: holder still running"
+        return "unfinished", "unfinished: its process is still running"
     if one.status == "aborted":
         return "aborted", "handed back: no data was opened"
-    late = "its holder was recorded as gone, and settled after all" if one.crash else ""
+    late = "its process was recorded as ended, but settled it later" if one.crash else ""
     return one.status, "; ".join(
         part for part in (late, FAILED if one.status == "failed" else "") if part)
 
@@ -347,7 +348,7 @@ def brief_report(store: Store) -> LedgerReport:
     if state.broken:  # its own totals say so: nothing has to be priced for that
         findings.append(Finding(OVER, state.position, state.broken))
     if state.head != head and not broken:
-        raise LedgerCorrupt(f"{store.location}: the history moved while it was read; ask again")
+        raise LedgerCorrupt(f"{store.location}: the history changed while it was read. Try again")
     tail = store.read(max(0, state.position - _TAIL))
     listed = _listed(state, tail)
     first = entries_of([next(iter(store.rows()))], store.location)

@@ -50,6 +50,7 @@ GOOD, OPEN, BAD = "good", "open", "bad"
 OVER = "never-over-the-cap"
 """The rule that an overspent ledger breaks, by corrections above all."""
 _DIGITS = 4
+_COUNTED = "It counted"
 
 
 @frozen
@@ -110,15 +111,15 @@ class LedgerVerdict:
         """The line, part by part, the worst first."""
         found = [self._budget()]
         if self.simulated:
-            bad = Clause(f"{NOT_PRIVATE}: simulation with seeded noise; its numbers protect "
-                         "nobody", BAD)
+            bad = Clause(f"{NOT_PRIVATE}: simulation with seeded noise, which protects "
+                         "no person", BAD)
             found.insert(1 if self.findings else 0, bad)
         elif not self.findings:
-            found.append(Clause("not simulated", GOOD))
+            found.append(Clause("Not simulated", GOOD))
         if not self.findings or self.over:
             found += [self._priced(), self._word(), *self._trust()]
         known = self.compared.kind != "nothing"
-        return (*found, Clause(self.compared.text, GOOD if known else OPEN))
+        return (*found, Clause(_sentence(self.compared.text), GOOD if known else OPEN))
 
     @property
     def level(self) -> str:
@@ -127,9 +128,22 @@ class LedgerVerdict:
         return BAD if BAD in levels else OPEN if OPEN in levels else GOOD
 
     @property
+    def status(self) -> tuple[Clause, ...]:
+        """What holds and what does not, without figures; `attention` has the rest of the line."""
+        first, *rest = self.clauses
+        whole = Clause(first.text.partition(": epsilon ")[0], first.level)
+        return (whole, *(one for one in rest if one.level != OPEN))
+
+    @property
+    def attention(self) -> tuple[Clause, ...]:
+        """What an auditor still has to look at: every open clause but the first."""
+        return tuple(one for one in self.clauses[1:] if one.level == OPEN
+                     and not one.text.startswith(_COUNTED))
+
+    @property
     def text(self) -> str:
-        """The line."""
-        return "; ".join(one.text for one in self.clauses)
+        """The line: one sentence per clause."""
+        return " ".join(f"{one.text}." for one in self.clauses)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values; what is not said of a publishable page is None."""
@@ -147,40 +161,44 @@ class LedgerVerdict:
                  f"{self.delta.text()}")
         found = many(len(self.findings), "finding")
         if self.over:
-            return Clause(f"OVER BUDGET: {spent}; {found}", BAD)
+            return Clause(f"OVER BUDGET: {spent}. {found.capitalize()}", BAD)
         if self.findings:
-            return Clause(f"NOT TRUSTED: {found}; nothing below is certain", BAD)
+            return Clause(f"NOT TRUSTED: {found}. Nothing below is certain", BAD)
         if self.simulated:  # nobody is protected by it, so it keeps to no budget
-            return Clause(f"it counted {spent}", OPEN)
+            return Clause(f"{_COUNTED} {spent}", OPEN)
         if self.repriced:
-            return Clause(f"within budget: {spent}", GOOD)
-        return Clause(f"by its own totals within budget: {spent}", OPEN)
+            return Clause(f"Within budget: {spent}", GOOD)
+        return Clause(f"Within budget by its own totals: {spent}", OPEN)
 
     def _priced(self) -> Clause:
         if self.repriced:
-            what = "everything" if self.publishable else "every entry"
-            return Clause(f"{what} re-read and re-priced", GOOD)
-        return Clause("every hash was checked, NOTHING was priced again (privledger verify does "
-                      "that, or show --all)", OPEN)
+            what = "Everything" if self.publishable else "Every entry"
+            return Clause(f"{what} was re-read and re-priced", GOOD)
+        return Clause("Every hash was checked, but NOTHING was re-priced: use privledger verify, "
+                      "or show --all", OPEN)
 
     def _trust(self) -> list[Clause]:
-        return [Clause("part of the price rests on other owners' keeping their noise to "
-                       "themselves", OPEN)] if self.trusting else []
+        return [Clause("Part of the price relies on other owners to keep their noise "
+                       "secret", OPEN)] if self.trusting else []
 
     def _word(self) -> Clause:
         vouched = self.vouched
         if not self.repriced:
-            return Clause("what rests on unverified claims was not counted", OPEN)
+            return Clause("Unverified claims were not counted", OPEN)
         if vouched.grants and self.publishable:
-            return Clause("part of it rests on unverified claims", OPEN)
+            return Clause("Part of it rests on unverified claims", OPEN)
         if not vouched.grants:
-            return Clause("nothing rests on an unverified claim", GOOD)
+            return Clause("No unverified claims", GOOD)
         if not vouched.answers:
-            return Clause(f"on unverified claims: the price of {many(vouched.grants, 'grant')}",
+            return Clause(f"Unverified claims: the price of {many(vouched.grants, 'grant')}",
                           OPEN)
-        return Clause(f"on unverified claims: {vouched.answers} of "
+        return Clause(f"Unverified claims: {vouched.answers} of "
                       f"{many(self.answers, 'answer')}, under {many(vouched.grants, 'grant')}",
                       OPEN)
+
+
+def _sentence(clause: str) -> str:
+    return clause[:1].upper() + clause[1:]
 
 
 def verdict_of(view: View, findings: Sequence[Finding], *, repriced: bool = True,

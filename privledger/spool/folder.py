@@ -76,7 +76,7 @@ class Folder:
             seen = place.stat()
             found = [one for one in place.iterdir() if _unfinished(one) != _KEY]
         except OSError as error:
-            raise SpoolError(f"the spool folder cannot be used: {_why(error)}") from None
+            raise SpoolError(f"the chunk store's folder cannot be used: {_why(error)}") from None
         if seen.st_uid != os.geteuid():
             raise InvalidValue("spool", "a folder of another user", "your own")
         if seen.st_mode & 0o077:
@@ -108,7 +108,7 @@ class Folder:
                     file.write(piece)
                 file.truncate()
         except OSError as error:
-            raise SpoolError(f"the spool cannot be written: {_why(error)}") from None
+            raise SpoolError(f"the chunk store cannot be written: {_why(error)}") from None
 
     def write(self, name: str, pieces: Iterable[Piece]) -> str:
         """A file with these bytes, durably, whole or not at all; and what they hash to.
@@ -128,7 +128,7 @@ class Folder:
             os.replace(scratch, self.path / name)
         except OSError as error:
             scratch.unlink(missing_ok=True)
-            raise SpoolError(f"the spool cannot be written: {_why(error)}") from None
+            raise SpoolError(f"the chunk store cannot be written: {_why(error)}") from None
         return digest.hexdigest()
 
     def remove(self) -> None:
@@ -153,8 +153,8 @@ def key_in(path: Path) -> bytes:
     except OSError:
         key = b""
     if len(key) != 32:
-        raise SpoolError("the spool folder has no key: it is not a spool, or its key was lost. "
-                            "Nothing was read")
+        raise SpoolError("the folder has no key: it is no chunk store, or its key was lost. "
+                         "Nothing was read")
     return key
 
 

@@ -100,7 +100,7 @@ def _again(known: ChunkNote, pieces: list[Piece]) -> str:
     for piece in pieces:
         digest.update(piece)
     if digest.hexdigest() != known.sha256:
-        raise SpoolError("the spool was begun with other rows than the source has now: use "
+        raise SpoolError("the chunk store was begun with other rows than the source has now: use "
                          "another folder")
     return known.sha256
 
@@ -165,8 +165,9 @@ def _resumed(folder: Folder, layout: Layout, rows: int, source: str) -> tuple[Ch
     for line in lines:
         text, _, mark = line.partition("\t")
         if not hmac.compare_digest(mark, _mark(folder, text)):
-            raise SpoolError("the spool's list of chunks was changed: use another folder")
+            raise SpoolError("the chunk store's list of chunks was changed: use another folder")
         said.append(json.loads(text))
     if not said or said[0] != _head(layout, rows, source):
-        raise SpoolError("the spool was begun with another source or schema: use another folder")
+        raise SpoolError("the chunk store was begun with another source or schema: use another "
+                         "folder")
     return tuple(ChunkNote(*fields) for fields in said[1:])

@@ -123,7 +123,7 @@ class Opened:
         kind, at = self.places[place]
         held = np.fromfile(self.path, dtype=kind, count=self.rows, offset=at)
         if len(held) != self.rows:
-            raise SpoolError("a chunk of the spool was changed")
+            raise SpoolError("a chunk of the chunk store was changed")
         return widened(held)
 
 
@@ -145,5 +145,5 @@ def opened(path: str, head: bytes, layout: Layout, note: ChunkNote) -> Opened:
     if not head.startswith(MAGIC) or known != (
             layout.digest, note.number, note.first, note.rows) or (
             len(places) != len(layout.columns)):
-        raise SpoolError(f"chunk {note.number} of the spool is not the one that was ingested")
+        raise SpoolError(f"chunk {note.number} of the chunk store is not the one that was written")
     return Opened(path, note.rows, places)

@@ -86,7 +86,7 @@ class Pocket:
             self.put("codes", label, make())
             found = self._mapped("codes", label)
         if found is None:
-            raise SpoolError("the spool does not keep what was written to it")
+            raise SpoolError("the chunk store does not keep what was written to it")
         return found
 
     def scores(self, score: object) -> tuple[int, Array] | None:
@@ -138,7 +138,8 @@ class Pocket:
         found = self.found(slot, label)
         if found is None:
             # Without its number: how many chunks there are may be private.
-            raise SpoolError("what a chunk kept is lost: it cannot be computed again")
+            raise SpoolError("a chunk's stored intermediate result is lost and cannot be computed "
+                             "again")
         return found
 
     def _mapped(self, slot: str, label: str) -> Array | None:

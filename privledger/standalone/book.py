@@ -145,7 +145,7 @@ class Book:
         if self.checkpoint is not None and not (
                 type(self.checkpoint.position) is int
                 and 0 <= self.checkpoint.position < len(self.hashes)):
-            self.fault("a checkpoint behind the last entry")
+            self.fault("a checkpoint lies beyond the last entry")
         if look_up is None:
             look_up = self.vectors.seen.get
             if not self.vectors.given and (self.vectors.wanted or self.people.wanted):

@@ -76,7 +76,7 @@ def fixed_pair(rate: float, squared: float) -> Pair:
 
 
 def truncated_pair(node: Node, exchanged: bool) -> Pair:
-    """A record that is removed from a sample that is cut off, or exchanged for another; in a full
+    """A record that is removed from a truncated sample, or exchanged for another; in a full
     one it moves twice."""
     squared, rate = node.inner["noise_multiplier"] ** -2, node["rate"]
     full = full_chance(rate, node["most"], node["out_of"])

@@ -196,11 +196,11 @@ def fixed_size(node: Node, relation: str) -> Price:
 
 def truncated(node: Node, relation: str) -> Price:
     """A `TruncatedPoissonSample` of Gaussians: in a full sample twice the shift."""
-    only(relation, "add_remove", "a sample that is cut off")
+    only(relation, "add_remove", "a truncated sample")
     check_sampled(node)
     inner, rate = price(node.inner, relation), node["rate"]
     if inner.exact is None or inner.failure:
-        raise Bad("a sample that is cut off, of other noise than Gaussian")
+        raise Bad("a truncated sample, of other noise than Gaussian")
     full = full_chance(rate, node["most"], node["out_of"])
     if full == 0 or inner.exact == 0:
         return inner if rate == 1 or inner.exact == 0 else sample(node, rate, inner)

@@ -118,7 +118,7 @@ def moderate(value: Any) -> float:
     """A positive number whose square is neither 0 nor infinite."""
     found = number(value)
     if not 1e-140 <= found <= 1e140:
-        raise Bad("not a number from 1e-140 to 1e140")
+        raise Bad("not from 1e-140 to 1e140")
     return found
 
 

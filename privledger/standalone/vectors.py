@@ -78,7 +78,7 @@ class Vectors:
             rounds.byteswap()
         del raw
         if count and (min(taken) < 0 or max(taken) > RECORD_UNITS or min(rounds) < 0):
-            raise Bad("a record is past its own cap")
+            raise Bad("a record exceeds its own cap")
         before = self.largest.get(scope, 0)
         self.largest[scope] = before + (max(taken) if count else 0)
         if self.records > MOST_ADDED:
@@ -90,7 +90,7 @@ class Vectors:
                 total[short:] or taken[short:])
             self.totals[scope] = total
         if self.largest[scope] > RECORD_UNITS and max(total) > RECORD_UNITS:
-            raise Bad("a record is past its own cap")
+            raise Bad("a record exceeds its own cap")
 
 
 def opened(data: bytes, most: int, whole: bool = False) -> bytes:
@@ -130,11 +130,11 @@ class People:
     def enrol(self, entry: int, body: Body, unit: str) -> None:
         """Note who was enrolled, to be looked at in the end."""
         if unit != "person":
-            raise Bad("enrols people, and the promise is about rows")
+            raise Bad("enrols people, but the ledger protects rows")
         number = len(self.tables)
         if (body["people"]["name"], body["members"]["name"]) != (
                 f"people:{number}", f"members:{number}"):
-            raise Bad("enrols people under other names than its own")
+            raise Bad("enrols people under names of another ledger")
         self.tables.append((entry, body))
         self.wanted.append((entry, "batch", body["people"], ""))
         self.wanted.append((entry, "members", body["members"], ""))
@@ -144,7 +144,7 @@ class People:
         number = body.get("enrolled")
         if (number is None) != (unit != "person") or (number is not None and (
                 number >= len(self.tables) or self.tables[number][1]["data"] != body["data"])):
-            raise Bad("grants a table whose people are not known")
+            raise Bad("grants a table whose people are unknown")
 
     def settled(self, entry: int, body: Body, scope: str | None) -> None:
         """Note what people spent under a grant."""
@@ -235,7 +235,7 @@ class People:
             taken.byteswap()
             rounds.byteswap()
         if min(taken) < 0 or max(taken) > RECORD_UNITS or min(rounds) < 0:
-            raise Bad("a person is past the cap")
+            raise Bad("a person exceeds the cap")
         if self.records > MOST_ADDED:
             return
         before = self.totals.get(key, array("q"))
@@ -244,7 +244,7 @@ class People:
             before[short:] or taken[short:])
         self.totals[key] = total
         if max(total) > RECORD_UNITS:
-            raise Bad("a person is past the cap")
+            raise Bad("a person exceeds the cap")
 
 
 # Budgets beside the ledger's own: for one table, for labels, for a window, for each window.

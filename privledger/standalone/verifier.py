@@ -260,14 +260,13 @@ def many(count: int, one: str, more: str) -> str:
 def compared(receipt: Any) -> str:
     """What the history was compared with, and what therefore cannot have been seen."""
     if receipt is None:
-        return ("compared with no receipt: a tail that was cut off, an older copy put back, or a "
-                "history rewritten from its beginning cannot be seen")
+        return ("no receipt was given, so deleted last entries, a restored backup or a complete "
+                "rewrite would go unnoticed")
     date, entries = receipt.get("time"), receipt["entries"]
     which = f"the receipt of {inert(date)}" if date else "a receipt without a date"
     seen = many(entries, "entry", "entries")
-    return (f"compared with {which}, {seen}, head "
-            f"{inert(receipt['head'])[:12]}: what was cut off or rewritten after entry {entries} "
-            "cannot be seen")
+    return (f"compared with {which} ({seen}, head {inert(receipt['head'])[:12]}): "
+            f"entries deleted or rewritten after entry {entries} would go unnoticed")
 
 
 def read_receipt(path: str) -> dict[str, Any]:
@@ -356,7 +355,8 @@ def spent(book: Book) -> str:
 
 def report(book: Book, receipt: Any = None) -> None:
     """Print the verdict, the first faults, the promise and the totals."""
-    print(compared(receipt))
+    said = compared(receipt)
+    print(f"{said[:1].upper()}{said[1:]}.")
     print(f"NOT TRUSTED: {many(len(book.faults), 'finding', 'findings')}" if book.faults
           else f"clean: {many(len(book.hashes), 'entry', 'entries')} re-read")
     for position, text in book.faults[:50]:

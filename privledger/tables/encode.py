@@ -101,8 +101,8 @@ def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | N
 def _split(X: Any, schema: Schema) -> list[Any]:
     names = [column.name for column in schema.features]
     if hasattr(type(X), "batches") or streamed(X) is not None:
-        raise DataError("the table is not in memory: a ledger reads it in batches, when it is put "
-                        "behind the guard; to predict, give some of its rows at a time")
+        raise DataError("the table is not in memory. A ledger reads it in batches when it is "
+                        "protected. To predict, pass part of its rows at a time")
     check_is_table(X, "the table")
     arrow = arrow_columns(X, names)
     X = X if arrow is None else arrow

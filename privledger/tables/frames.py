@@ -340,13 +340,13 @@ def arrow_files(dataset: arrow_dataset.Dataset) -> ArrowDataset:
     from pyarrow import fs
 
     if getattr(dataset, "_scan_options", None):
-        raise DataError("the dataset has a filter, which Arrow may answer from minima and maxima "
-                        "that the files state: filter when the files are written")
+        raise DataError("the dataset has a filter, which Arrow may answer from the minima and "
+                        "maxima stated in the files. Filter when the files are written")
     for fragment in dataset.get_fragments():
         form = type(getattr(fragment, "format", None)).__name__
         if form not in (*_TYPED, "NoneType"):
-            raise DataError(f"{_name_of(fragment)}: Arrow would guess the types of its columns; "
-                            "for CSV there is scan_csv")
+            raise DataError(f"{_name_of(fragment)}: Arrow would guess the types of its columns: "
+                            "use scan_csv for CSV")
     local = isinstance(getattr(dataset, "filesystem", None), fs.LocalFileSystem)
     return ArrowDataset(dataset, listed_files(dataset.files, ()).files
                         if local and dataset.files else ())

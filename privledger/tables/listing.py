@@ -89,8 +89,8 @@ class File:
         try:
             now = _marked(self.path)
         except OSError:
-            raise DataError(f"{self.name}: the file is gone, or cannot be read any more, since "
-                            "the table was scanned") from None
+            raise DataError(f"{self.name}: the file was removed, or became unreadable, since the "
+                            "table was scanned") from None
         if now.mark != self.mark:
             raise DataError(f"{self.name}: the file has changed since the table was scanned")
 
@@ -149,7 +149,7 @@ def _absolute(path: object) -> str:
         if not isinstance(text, str) or b"\0" in os.fsencode(text) or not text:
             raise DataError("files: a path, or a list of paths, is needed")
     except UnicodeError:
-        raise DataError("files: a path has half a letter in it") from None
+        raise DataError("files: a path is not valid Unicode") from None
     return os.path.abspath(text)
 
 
@@ -175,8 +175,8 @@ def _within(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
     shown = [entry for entry in entries if not entry.name.startswith((".", "_"))]
     inner = [entry.name for entry in shown if entry.is_dir()]
     if inner:  # left out, its rows would be missing without a word
-        raise DataError(f"{name}: the folder holds a folder, {inner[0]}: give a pattern, such as "
-                        f"{name}/*/*{endings[0]}")
+        raise DataError(f"{name}: the folder contains the folder {inner[0]}: give a pattern, such "
+                        f"as {name}/*/*{endings[0]}")
     files = [entry.path for entry in shown if entry.name.endswith(endings)]
     if not files:
         raise DataError(f"{name}: it is a directory without a file that ends with "

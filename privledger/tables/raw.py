@@ -79,9 +79,8 @@ def check_family(found: str, column: Column) -> None:
 
 def no_dates(column: Column) -> DataError:
     """What is said about instants: how many steps since when they are is nobody's public fact."""
-    return DataError(f"column {column.name!r} holds dates or times, and its schema does not say "
-                     "what they stand for: map them to a number, or to a text that the schema "
-                     "lists, before they come here")
+    return DataError(f"column {column.name!r} holds dates or times, which its schema does not "
+                     "define. Map them to a number, or to a text that the schema lists, first")
 
 
 def arrow_of(values: object) -> pa.Array | None:

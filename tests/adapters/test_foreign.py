@@ -99,7 +99,7 @@ def test_steps_run_out_and_end_with_the_grant():
     run = made().foreign(RUN, **WHO)
     for _ in range(3):
         run.step(noise=1.5, rate=0.01)
-    with pytest.raises(pl.NotGranted, match="all 3 steps"):
+    with pytest.raises(pl.NotGranted, match="all 3 reserved steps"):
         run.step(noise=1.5, rate=0.01)
     other = made().foreign(RUN, **WHO)
     other.close()
@@ -170,6 +170,6 @@ FILTER = pl.IndividualFilter("gdp", 0.1, node=pl.Repeat(pl.Gaussian(1.0), 1000))
 def test_what_nobody_enforces_elsewhere_is_no_price(plan):
     """History: a filter's cap of mu .316 paid for 1000 rounds that nobody was left out of."""
     ledger = made(filter="gdp", order=None)
-    with pytest.raises(pl.errors.UnsupportedNode, match="nothing was granted"):
+    with pytest.raises(pl.errors.UnsupportedNode, match="othing was granted"):
         ledger.foreign(plan, **WHO)
     assert not ledger.state.grants

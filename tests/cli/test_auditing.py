@@ -78,7 +78,7 @@ def test_an_honest_learner_is_not(call, as_json, schema_file):
              "--param", "honest=true")
     page = call(*given)
     assert page.exit_code == 0
-    assert "not a proof" in page.stdout and "DISPROVED" not in page.stdout
+    assert "This is no proof" in page.stdout and "DISPROVED" not in page.stdout
     assert as_json(*given)["false_alarm"] == 1e-6
 
 
@@ -101,7 +101,7 @@ def test_an_honest_learner_breaks_none(call, as_json, schema_file, counted):
     given = ("audit", "leaks", "--schema", schema_file, "--epsilon", 0.5, "--lockstep",
              "--seconds", 0.2, "--param", "honest=true")
     page = call(*given)
-    assert page.exit_code == 0 and "not a proof" in page.stdout
+    assert page.exit_code == 0 and "This is no proof" in page.stdout
     found = as_json(*given)
     assert found["holds"] and found["premise"] == "" and 0.9 < found["ratio"] <= 1
     assert found["claimed"] == 0.5 and found["relation"] == "add_remove" and found["tables"] > 2

@@ -35,6 +35,6 @@ def test_and_is_told_what_the_first_promised_where_that_differs(call, run_file, 
     beaten(monkeypatch, budget, run_file)
     result = call("run", run_file)
     assert result.exit_code == 2, result.output
-    assert "budget" in result.stderr and "was made with" in result.stderr
+    assert "budget" in result.stderr and "was created with" in result.stderr
     with pl.Ledger.open(run_file.parent / "run.ledger", read_only=True) as ledger:
         assert ledger.spent == 0

@@ -99,8 +99,8 @@ def test_a_warning_passes_and_is_said(tmp_path, format_):
     args = ("check", path, "--policy", str(policy), "--format", format_, "--warn-at")
     quiet, loud = run(*args, str(share * 1.01)), run(*args, str(share * 0.99))
     assert quiet.exit_code == loud.exit_code == 0
-    assert "is gone, in the units" in " ".join(loud.output.split())
-    assert "is gone, in the units" not in " ".join(quiet.output.split())
+    assert "is spent, in the filter" in " ".join(loud.output.split())
+    assert "is spent, in the filter" not in " ".join(quiet.output.split())
 
 
 @pytest.mark.parametrize("bad", ["0", "-1", "nan", "1.1"])

@@ -25,9 +25,10 @@ def long(tmp_path, monkeypatch):
 def test_what_was_not_priced_again_is_said_first(call, as_json, long):
     page = call("show", long)
     assert page.exit_code == 0
-    first = page.stdout.replace("\n", " ")[:220]
-    assert first.startswith("by its own totals") and "NOTHING was priced again" in first
-    assert "the last 20 of 30 grants" in page.stdout
+    first, _, third, *_ = page.stdout.splitlines()
+    assert first.startswith("Within budget by its own totals")
+    assert third.startswith("Attention: ") and "NOTHING was re-priced" in third
+    assert "30 grants; the last 20 are listed" in page.stdout
     assert "l29 " in page.stdout and "l9 " not in page.stdout
     assert "every entry re-read and re-priced" not in page.stdout
     found = as_json("show", long)
@@ -86,4 +87,4 @@ def test_a_long_ledger_that_is_overspent_is_not_within_budget(call, long):
         ledger.correct(next(iter(ledger.state.grants)), pl.Gaussian(0.5), "the noise was less")
     page = call("show", long)
     assert page.exit_code == 3 and page.stdout.startswith("OVER BUDGET")
-    assert "NOTHING was priced again" in page.stdout.replace("\n", " ")
+    assert "NOTHING was re-priced" in page.stdout.replace("\n", " ")

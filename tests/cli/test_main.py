@@ -67,9 +67,9 @@ def test_texts_and_numbers_are_made_safe():
 def test_the_demo_tells_the_whole_story(call, as_json, tmp_path):
     page = call("demo", "--ledger", tmp_path / "demo.ledger")
     assert page.exit_code == 0, page.output
-    for words in ("before any data is opened", "majority class", "confidential",
+    for words in ("before any data is read", "majority class", "confidential",
                   "refused, nothing was read", "0 times more for this one",
-                  "every entry re-read and re-priced", "privledger show"):
+                  "Every entry was re-read and re-priced", "privledger show"):
         assert words in page.stdout
     assert len(page.stdout.splitlines()) < 80
     assert call("verify", tmp_path / "demo.ledger").exit_code == 0

@@ -114,7 +114,7 @@ def test_who_is_not_known_is_not_named(folder, call):
         said = call("record", place, *words)
         assert said.exit_code != 0 and "98765432" not in said.stdout + said.stderr, words
     key.chmod(0o644)
-    assert "owner's eyes" in call("record", place, "--person", "1", "--people-key", key).stderr
+    assert "by its owner only" in call("record", place, "--person", "1", "--people-key", key).stderr
 
 
 @pytest.mark.parametrize("change", [

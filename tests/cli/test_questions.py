@@ -174,7 +174,7 @@ def test_explain_names_a_grant_and_a_node(as_json, call, two):
     for wrong in ("0.9", "1", "0.x", "0.0.0"):
         assert call("explain", place, second, "--node", wrong).exit_code == 2
     # Without a grant it was a usage error until the total could be done by hand.
-    assert "the same in Python:" in call("explain", place).output
+    assert "to recalculate in Python:" in call("explain", place).output
     assert call("explain", place, "grant-").exit_code == 2
 
 

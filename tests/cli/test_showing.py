@@ -87,7 +87,7 @@ def test_show_writes_nothing(call, ledger_file):
 def test_an_empty_ledger_can_be_shown(call, make_ledger, tmp_path):
     page = call("show", make_ledger(tmp_path / "empty.ledger", releases=0))
     assert page.exit_code == 0
-    assert "nothing granted yet" in page.stdout
+    assert "no grants yet" in page.stdout
 
 
 def test_simulation_is_marked(call, as_json, make_ledger, tmp_path):
@@ -136,7 +136,7 @@ def test_an_open_grant_of_a_dead_process_has_crashed(call, ledger_file):
 
 def test_an_open_grant_of_a_living_process_is_unfinished(call, as_json, ledger_file):
     open_grant(ledger_file, asdict(this_process()))
-    assert "unfinished: holder still running" in call("show", ledger_file).stdout
+    assert "unfinished: its process is still running" in call("show", ledger_file).stdout
     assert as_json("show", ledger_file)["grants"][1]["status"] == "unfinished"
 
 

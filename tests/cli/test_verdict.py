@@ -46,7 +46,7 @@ def test_all_is_paid_and_proved(tmp_path):
     assert (found.level, found.word) == (GOOD, "within budget")
     assert found.text.startswith("within budget: epsilon 0.")
     assert "; not simulated; " in found.text
-    assert "; nothing rests on an unverified claim; compared with no receipt: " in found.text
+    assert "; nothing rests on an unverified claim; No receipt was given: " in found.text
     assert found.clauses[-1].level == OPEN
 
 
@@ -103,9 +103,9 @@ def test_every_surface_takes_a_receipt_and_says_which(call, as_json, tmp_path):
              call("verify", path, "--receipt", kept).stdout,
              call("report", path, "-o", tmp_path / "a.html", "--receipt", kept).stdout]
     assert len({one.splitlines()[0] for one in lines}) == 1
-    assert "compared with no receipt" not in lines[0]
+    assert "No receipt was given" not in lines[0]
     assert as_json("show", path, "--receipt", kept)["judgement"]["comparison"]["with"] == "receipt"
-    assert "compared with no receipt" not in (tmp_path / "a.html").read_text()
+    assert "No receipt was given" not in (tmp_path / "a.html").read_text()
     other = book(tmp_path / "b", pl.Gaussian(20.0))
     for words in (("show", other), ("verify", other),
                   ("report", other, "-o", tmp_path / "b.html")):

@@ -58,9 +58,9 @@ def test_a_table_is_no_dictionary_and_none_of_it_is_told(text):
 
 def test_everything_that_is_missing_is_named_at_once():
     text = "name,kind,lower,upper\na,numeric,0,\nb,categorical,,\nc,integer,,5\n"
-    with pytest.raises(pl.SchemaError, match="never the data") as error:
+    with pytest.raises(pl.SchemaError, match="not from the data") as error:
         schema_of_dictionary(text, name="t")
-    for what in ("'a' lacks upper", "'b' lacks categories", "'c' lacks lower"):
+    for what in ("'a' needs an upper bound", "'b' needs a list of", "'c' needs a lower bound"):
         assert what in str(error.value)
 
 

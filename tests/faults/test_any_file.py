@@ -333,7 +333,7 @@ def answer(world, folder, name, command, seed):
 
 CASES = [(name, command) for name, commands in USES.items() for command in commands]
 TIMES = {"run": 3, "audit": 1}
-NO_ANSWER = "whoever trains does not answer there"  # documented: nobody trains here
+NO_ANSWER = "the training party does not answer there"  # documented: nobody trains here
 
 
 def sweep(world, folder, name, command, seeds):

@@ -70,7 +70,7 @@ def test_a_disk_with_no_room_for_its_log_keeps_no_empty_ledger(tmp_path, monkeyp
 
     real = os.write
     monkeypatch.setattr(os, "write", write)
-    with pytest.raises(pl.LedgerError, match="nothing was made"):
+    with pytest.raises(pl.LedgerError, match="othing was made"):
         create(tmp_path / "a.ledger")
     assert list(tmp_path.iterdir()) == []
 
@@ -129,7 +129,7 @@ def test_a_step_that_fails_leaves_nothing(tmp_path, monkeypatch, step, error):
     path = tmp_path / "l.db"
     with monkeypatch.context() as patch:
         patch.setattr(making, "os", Doomed(step, "", error))
-        with pytest.raises(pl.LedgerError, match="nothing was made"):
+        with pytest.raises(pl.LedgerError, match="othing was made"):
             create(path)
     assert os.listdir(tmp_path) == []
     assert whole_or_nothing(path) is False

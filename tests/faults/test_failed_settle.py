@@ -107,7 +107,7 @@ def test_items_are_spilled_and_taken_up_once_at_the_next_open(place, at):
     assert error.spill == str(path) and error.releases == MANY and error.grant == session.grant
     text = str(error)
     assert f"{MANY} releases are out" in text and "charge stands" in text and str(path) in text
-    assert "nothing was granted" not in text and "nothing was read" not in text
+    assert "othing was granted" not in text and "othing was read" not in text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [one.rule for one in spill_findings(place)] == [settle.SPILLS]
     spent = ledger.spent
@@ -149,7 +149,7 @@ def test_where_nothing_can_be_kept_the_error_says_so_and_closing_still_works(pla
         patch.setattr(settle.Shelf, "write", full)
         error = fails(session)
         assert error.spill is None and "No space left" in str(error)
-        assert "only this process knows it" in str(error)
+        assert "only this process has it" in str(error)
         with pytest.raises(pl.errors.NotSettled):
             ledger.close()
     heal(ledger)
@@ -216,7 +216,7 @@ def test_an_interrupt_while_settling_loses_nothing(place, kind):
 def test_a_refused_reservation_says_that_nothing_was_granted(place):
     ledger, _ = opened(place, 0)
     fail(ledger)
-    with pytest.raises(pl.LedgerError, match="nothing was granted or read"):
+    with pytest.raises(pl.LedgerError, match="othing was granted or read"):
         ledger.request(G, guard(ledger))
     with pytest.raises(pl.LedgerError) as caught:
         ledger._history.flush()

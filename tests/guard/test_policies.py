@@ -48,7 +48,7 @@ def rules(caught):
 ])
 def test_a_request_that_breaks_a_rule_spends_and_reads_nothing(rule, kept, plan, learner):
     ledger = made(policy(**kept), filter="basic")
-    with pytest.raises(pl.errors.PolicyViolation, match="nothing was read") as caught:
+    with pytest.raises(pl.errors.PolicyViolation, match="othing was read") as caught:
         ledger.request(plan, table(ledger), learner=learner, delta=1e-8)
     assert set(rules(caught)) == {rule}
     assert ledger.state.units == 0 and not ledger.state.grants

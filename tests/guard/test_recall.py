@@ -200,7 +200,7 @@ def test_a_history_that_does_not_follow_gives_nothing_out(change):
                  last.position, last.event, "1" * 64)]}[change]
     history = SimpleNamespace(refresh=lambda: None, store=SimpleNamespace(
         read=lambda after: lines))
-    with pytest.raises(pl.errors.LedgerCorrupt, match="nothing was recalled"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="othing was recalled"):
         recalled.Recall(history).find("0" * 64, b"k" * 32)
 
 

@@ -216,7 +216,7 @@ def test_asserted_questions_are_said_beforehand():
             return session.release(LEAF, data.custom(lambda t: t["x"], 1.0, "trust me")), None
 
     _, session = opened()
-    with session, pytest.raises(pl.NotGranted, match="says why"):
+    with session, pytest.raises(pl.NotGranted, match="needs a reason"):
         session.best_of(NODE, 1, asks)
     ledger, session = opened()
     with session:

@@ -201,7 +201,7 @@ def test_a_refusal_says_asked_spent_and_left_and_destroys_nothing():
     data = table(ledger)
     ledger.request(pl.Gaussian(8.0), data).close()
     spent, left = ledger.spent, ledger.left
-    with pytest.raises(pl.BudgetExceeded, match="nothing was read") as caught:
+    with pytest.raises(pl.BudgetExceeded, match="othing was read") as caught:
         ledger.request(pl.Gaussian(1.0), data)
     refusal = caught.value
     assert refusal.asked == pytest.approx(pl.epsilon(pl.Gaussian(1.0), 1e-6), rel=1e-9)

@@ -48,7 +48,7 @@ def test_a_file_is_for_its_owner(tmp_path):
         make_people_key(place)
     for mode in (0o640, 0o604, 0o620, 0o610):
         place.chmod(mode)
-        with pytest.raises(pl.errors.InvalidValue, match="owner's eyes"):
+        with pytest.raises(pl.errors.InvalidValue, match="by its owner only"):
             read_people_key(place)
 
 

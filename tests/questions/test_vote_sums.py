@@ -166,7 +166,7 @@ def test_only_sums_are_asked_of_tables_in_chunks():
     custom = pl.questions.CustomScores(lambda X, y: [], 1.0, "none")
     for schema, score, refused in (
             (few, "rank", ""), (few, "correlation", ""), (few, VOTES, ""),
-            (few, custom, "custom scores see all records at once"),
+            (few, custom, "custom scores read all records at once"),
             (few, pl.questions.Votes(1 << 19), "sums"), (wide, pl.questions.Votes(10), "sums")):
         question = pl.Dataset(schema, object()).features_by(score)
         facts = TableFacts(schema, "add_remove")

@@ -119,7 +119,7 @@ def test_the_registry_takes_it(tmp_path, human, kind, budget, variant):
     loss = body["privacy_loss"]["privacy_parameters"]
     assert (loss["epsilon"], loss["delta"]) == (budget.epsilon, budget.delta)
     assert ("rho" in loss) == (kind == "zcdp")
-    assert "right at most" in body["privacy_loss"]["privacy_parameters_details"]
+    assert "in at most" in body["privacy_loss"]["privacy_parameters_details"]
     assert body["deployment_model"]["release_type"] == "Many releases"
 
 

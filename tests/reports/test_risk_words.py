@@ -141,7 +141,7 @@ def test_a_broken_history_is_told_nothing_of(tmp_path):
     made(path)
     doctor(path, "UPDATE entries SET body = replace(body, '20', '21') WHERE kind = 'granted'")
     said = run("risk", path)
-    assert said.exit_code == 3 and "of 100 times" not in said.output
+    assert said.exit_code == 3 and "of 100 tries" not in said.output
 
 
 @pytest.mark.parametrize("args", [("--fpr", "0"), ("--fpr", "nan"), ("--prior", "1"),

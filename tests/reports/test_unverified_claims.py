@@ -57,8 +57,8 @@ def test_an_external_run_is_an_unverified_claim_on_every_surface(path):
         said = json.loads(run(command, path, "--format", "json").output)["judgement"]
         assert (said["vouched_grants"], said["level"]) == (1, "open")
         assert any(WHO in word for word in said["vouched"])
-        assert "on unverified claims: the price of 1 grant" in flat(command, path)
-        assert "nothing rests on" not in flat(command, path)
+        assert "Unverified claims: the price of 1 grant" in flat(command, path)
+        assert "No unverified claims" not in flat(command, path)
     risk = json.loads(run("risk", path, "--format", "json").output)
     assert risk["vouched_grants"] == 1
     assert "1 grant rests on unverified claims" in flat("risk", path)

@@ -52,7 +52,7 @@ def test_check_compares_and_tells_both_prices(tmp_path, rule, plan, tight, wide)
         found = CliRunner().invoke(main, ["check", str(place), "--policy", str(policy)])
         assert found.exit_code == code, found.output
         said = " ".join(found.output.split())
-        assert "5 parties" in said and "gives its noise away" in said
+        assert "5 parties" in said and "reveals its noise" in said
         assert (rule in said) is bool(code)
 
 

@@ -64,7 +64,7 @@ def test_what_was_settled_is_in_the_file_itself(used):
     ledger, _, here = used
     shutil.copy(here / "a.ledger", here / "copy.ledger")
     code, text = run("restore", here / "copy.ledger", here / "back.ledger")
-    assert code == 0 and "nobody can tell" in text
+    assert code == 0 and "would go unnoticed" in text
     with pl.Ledger.open(here / "back.ledger") as back:
         assert back.spent == ledger.spent and back.verify() == []
 

@@ -113,7 +113,7 @@ def test_what_is_planted_is_refused_at_the_next_transaction_and_found(postgres, 
         before = ledger.spent
         postgres.sql(*_statements(plant), database=name)
         try:
-            with pytest.raises(pl.errors.LedgerCorrupt, match="nothing was granted"):
+            with pytest.raises(pl.errors.LedgerCorrupt, match="othing was granted"):
                 ledger.request(G, data)
             assert data._vault.opened == 0
             with pytest.raises(pl.errors.LedgerCorrupt):

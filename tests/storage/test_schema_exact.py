@@ -302,7 +302,7 @@ def test_a_grant_that_does_not_come_back_is_none(tmp_path, monkeypatch, kind, fa
     units, head = ledger._history.state.units, ledger._history.state.head
     with monkeypatch.context() as patch:
         losing(patch, ledger._history.store, FAULTS[fault])
-        with pytest.raises(pl.errors.LedgerCorrupt, match="does not come back"):
+        with pytest.raises(pl.errors.LedgerCorrupt, match="does not read back"):
             ledger.request(G, data)
         assert data._vault.opened == 0
         assert (ledger._history.state.units, ledger._history.state.head) == (units, head)
@@ -357,12 +357,12 @@ def test_a_history_that_lost_its_last_entry_takes_no_other(tmp_path):
     for cut in (1, len(store._entries)):
         kept = list(store._entries)
         del store._entries[-cut:]
-        with pytest.raises(pl.errors.LedgerCorrupt, match="not there any more"):
+        with pytest.raises(pl.errors.LedgerCorrupt, match="has changed since it was read"):
             ledger.request(G, data)
         store._entries[:] = kept
     last = kept[-1]
     store._entries[-1] = make_entry(last.position, last.event, GENESIS)
-    with pytest.raises(pl.errors.LedgerCorrupt, match="not there any more"):
+    with pytest.raises(pl.errors.LedgerCorrupt, match="has changed since it was read"):
         ledger.request(G, data)
 
 

@@ -144,7 +144,7 @@ def test_parts_of_other_noise_than_gaussian_are_priced_where_costs_add_up(make_l
         if fits:
             ledger.request(plan, data).close()
             continue
-        with pytest.raises(pl.errors.UnsupportedNode, match="divide one person"):
+        with pytest.raises(pl.errors.UnsupportedNode, match="split one person"):
             ledger.request(plan, data)
 
 
@@ -162,7 +162,7 @@ def test_what_does_not_shrink_with_a_share_is_refused_on_parts(make_ledger, ask)
     plan = pl.Sequential([pl.Parallel([mechanism] * 4), mechanism,
                           pl.Parallel([mechanism] * 2, "iid_per_record")])
     with ledger.request(plan, data) as session:
-        with pytest.raises(pl.errors.UnsupportedNode, match="divide one person"):
+        with pytest.raises(pl.errors.UnsupportedNode, match="split one person"):
             session.release(mechanism, ask(parts[0], tree))
         session.release(mechanism, ask(data, tree))
         session.release(mechanism, ask(coins[0], tree))
@@ -187,7 +187,7 @@ def test_parts_that_labels_decide_are_refused_where_labels_are_protected(make_le
     parts = data.partition(data.cells("y"))
     plan = pl.nodes.LabelOnly(pl.Parallel([noise] * 3))
     session = ledger.request(plan, data, delta=1e-7)
-    with session, pytest.raises(pl.errors.UnsupportedNode, match="parts that labels decide"):
+    with session, pytest.raises(pl.errors.UnsupportedNode, match="parts by label"):
         session.release(noise, parts[0].count())
 
 
@@ -206,7 +206,7 @@ def test_a_kind_of_question_that_says_nothing_of_people_is_refused(make_ledger, 
     noise = pl.Gaussian(1.0)
     monkeypatch.setattr(Q.Query, "by_person", False)
     with ledger.request(noise, data, delta=1e-7) as session:
-        with pytest.raises(pl.errors.UnsupportedNode, match="what one row may move"):
+        with pytest.raises(pl.errors.UnsupportedNode, match="what one row may change"):
             session.release(noise, data.count())
         assert data._vault.opened == 0
 

@@ -104,7 +104,7 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
     for place, each in enumerate(zip(real.releases, quiet.releases, twin.releases, strict=True)):
         wrong = [] if each[0].failed else list(answered_again(place, *each))
         broken += wrong
-        # Who else is moved by a sample that is cut off, nobody knows.
+        # Who else is moved by a truncated sample, nobody knows.
         lost = any(not one.premise and one.release == place for one in broken)
         seen = Shown() if wrong or lost or each[0].failed else shown_trace(*each)
         found.append(seen)

@@ -24,7 +24,7 @@ from privledger.testing.lockstep.kept import Broken, RecordedCoins, RecordedRun,
 
 _BY_WORDS = ("fixed", "allocation")
 
-CUT_OFF = "a sample that is cut off puts one record in another's place: no lock replays its price"
+CUT_OFF = "a truncated sample puts one record in another's place: no lock replays its price"
 
 
 @contextmanager
