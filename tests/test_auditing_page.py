@@ -20,7 +20,7 @@ def same_for_all(text: str) -> list[str]:
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "TIME", text)
     text = re.sub("[0-9a-f]{64}", "HASH", text)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID", text)
-    text = re.sub(r"head [0-9a-fX]{4,12}:", "head HASH:", text)
+    text = re.sub(r"head [0-9a-fX]{4,12}([:)])", r"head HASH\1", text)
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 

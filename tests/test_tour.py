@@ -31,7 +31,7 @@ def test_what_the_tour_says_is_so(run):
     texts = ["".join(one.get("text", "") + one.get("data", {}).get("text/plain", "")
                      for one in cell.get("outputs", ())) for cell in run["cells"]]
     whole = "\n".join(texts)
-    for words in ("nothing was read", "sample_weight", "within budget", "of 100", "tour.html"):
+    for words in ("nothing was read", "sample_weight", "Within budget", "of 100", "tour.html"):
         assert words in whole, words
     assert "Traceback" not in whole
 

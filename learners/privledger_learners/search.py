@@ -233,7 +233,7 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
         return (
             pl.ClaimStep("a grid search of fits that say epsilon each", "scikit-learn",
                          search.epsilon, math.inf, float(self.delta),
-                         f"{many} fits, and exact scores on private rows that nobody paid for"),
+                         f"{many} fits, and exact scores on private rows, without a charge"),
             pl.ClaimStep("everything", "Theorem 2", float(self.epsilon),
                          pl.epsilon(search.node, self.delta, self.relation), float(self.delta),
                          "a random number of trials, scored with noise"))

@@ -106,7 +106,7 @@ def summary(found: Sequence[Row]) -> list[str]:
     owed = sum(one.due > 0 for one in fits.values())
     flat = sum(one.one_class for one in (row.own for row in ran) if one)
     return [
-        f"{len(in_print)} printed cells{f', and {more} that nobody printed' * bool(more)}; "
+        f"{len(in_print)} printed cells{f', and {more} that no paper prints' * bool(more)}; "
         f"{len(ran)} stand beside a fit of their own system here: "
         + ", ".join(f"{count} {status}" for status, count in counts(found).items() if count) + ".",
         f"{flat} cells say: {ONE_CLASS}. {owed} of {len(fits)} means rest on fewer fits "

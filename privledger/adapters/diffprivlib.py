@@ -118,5 +118,5 @@ def refuse_fixed_noise(model: object) -> None:
     params: Mapping[str, object] = getattr(model, "get_params", dict)()
     if any(key.rpartition("__")[2] == "random_state" and value is not None
            for key, value in params.items()):
-        raise InvalidValue("random_state", "given", "None: noise that can be drawn again protects "
-                                                    "nobody")
+        raise InvalidValue("random_state", "given", "None: noise that can be repeated protects no "
+                                                    "person")

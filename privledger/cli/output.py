@@ -59,7 +59,7 @@ from privledger.reports.receipt import (
     read_public_key,
 )
 from privledger.reports.spend import PlanSteps, silent
-from privledger.reports.survey import BAD, GOOD, OPEN, Clause, LedgerVerdict
+from privledger.reports.survey import BAD, GOOD, OPEN, Clause, LedgerVerdict, sentence
 from privledger.rounding import downward, upward
 from privledger.storage import is_url, shown, store_at
 
@@ -308,7 +308,7 @@ def clauses_text(clauses: Iterable[Clause], level: str) -> Text:
     line = text("")
     for clause in clauses:
         line.append_text(text(" " if line else ""))
-        line.append_text(text(f"{clause.text}.", colour[clause.level]))
+        line.append_text(text(f"{sentence(clause.text)}.", colour[clause.level]))
     return line
 
 
@@ -359,8 +359,13 @@ def pairs(rows: Iterable[tuple[str, object]]) -> Table:
 
 
 def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "",
-         whole: int = 0) -> Table:
-    """A table with a header line. The first column is not cut below `whole` letters."""
+         whole: int = 0, cut: Collection[str] = ()) -> Table:
+    """A table with a header line.
+
+    Args:
+        whole: letters of the first column that are never cut. cut: headers of columns whose
+            cells are one line, with an ellipsis where they are cut.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -368,7 +373,9 @@ def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = 
     table = Table(box=box.SIMPLE_HEAD, title=text(title, "bold") if title else None,
                   title_justify="left", pad_edge=False, show_edge=False)
     for place, header in enumerate(headers):
-        table.add_column(text(header), overflow="fold", min_width=0 if place else whole)
+        table.add_column(text(header), overflow="ellipsis" if header in cut else "fold",
+                         no_wrap=header in cut or bool(whole and not place),
+                         min_width=0 if place else whole)
     for row in rows:
         table.add_row(*[cell if isinstance(cell, Text) else text(cell) for cell in row])
     return table

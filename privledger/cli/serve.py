@@ -209,4 +209,4 @@ def serve(ledger: str, port: int, idle: float, check: bool, format_: str) -> Non
                                  "findings": site.findings, "receipt": opened.receipt.as_dict()},
                        address)
             server.serve_until_idle(60 * idle)
-    note(f"ended: nobody asked for {idle:g} minutes")
+    note(f"ended: no request for {idle:g} minutes")

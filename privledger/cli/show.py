@@ -47,6 +47,7 @@ from privledger.numerals import many
 from privledger.reports import GrantReport, LedgerReport, audited, ledger_report
 from privledger.reports.outline import gist, released_line, reserved_line
 from privledger.reports.spend import InLine, brief_report, is_long
+from privledger.reports.survey import sentence
 from privledger.rounding import exact
 from privledger.storage import shown
 
@@ -158,7 +159,7 @@ def _spent_line(report: LedgerReport) -> Text:
 
 def _attention_line(report: LedgerReport) -> Text:
     """Open points of the verdict, and grants that ended badly, or not at all."""
-    found = [text(f"{one.text}.", YELLOW) for one in report.verdict.attention]
+    found = [text(f"{sentence(one.text)}.", YELLOW) for one in report.verdict.attention]
     broken = sum(one.status in ("crashed", "failed") for one in report.grants)
     if broken:
         found.append(text(f"{many(broken, 'grant')} crashed or failed: the reservation stays "
@@ -199,7 +200,8 @@ def render_grants(out: Console, report: LedgerReport) -> None:
         columns["reserved"] = lambda one: reserved_line(one.plan)
         columns["released"] = _released
     out.print(grid(tuple(columns), [tuple(cell(one) for cell in columns.values())
-                                    for one in listed], title=title, whole=len(listed[0].name)))
+                                    for one in listed], title=title, whole=len(listed[0].name),
+                   cut=("reserved", "released")))
     for grant in listed:
         for said, colour in _said(grant):
             out.print(text(f"{grant.name}: {said}", colour), soft_wrap=True)

@@ -172,7 +172,7 @@ class Callers:
         """One owner's call, from its first word to the end of the run."""
         name = self._caller(context)
         if name is None:
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, "nobody of this run")
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "no party of this run")
             return  # abort raises
         with self._lock:  # calls that say nothing take no threads from other owners
             line = self.lines[name]

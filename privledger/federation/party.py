@@ -256,9 +256,10 @@ class Party:
                                   "that: a ledger of people joins a run that declares with how "
                                   "many (owners_per_person). Nothing was read")
         if unit == "person" and several != 1 and self.run.noise == "shared":
-            raise UnsupportedNode("somebody with rows at several owners moves a sum of shared "
-                                  "noise several times, which no ledger books: a ledger of people "
-                                  "joins such a run if owners_per_person is 1. Nothing was read")
+            raise UnsupportedNode("a person with rows at several owners changes a sum with shared "
+                                  "noise several times, but no ledger charges for that. A ledger "
+                                  "of people can join such a run if owners_per_person is 1. "
+                                  "Nothing was read")
 
     def answer(self, message: Json) -> Json:
         """One message, one reply. What is refused becomes a reply that names why."""

@@ -74,7 +74,7 @@ class Roster:
             same = (self._known[1:] == self._known[:-1]).all(axis=1)
             high, low = fresh[1:] < fresh[:-1], fresh[1:, 0] == fresh[:-1, 0]
             if same.any() or (high[:, 0] | (low & high[:, 1])).any():
-                raise LedgerCorrupt("a batch of people names somebody twice, or out of order")
+                raise LedgerCorrupt("a batch of people names a person twice, or out of order")
         self.size += len(fresh)
         self.enrolments += 1
 

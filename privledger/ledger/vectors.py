@@ -301,7 +301,7 @@ def spent_by_all(store: Store, note: VectorNote,
     """Units and rounds by place, shape (size,) each, for `size` people.
 
     Raises:
-        LedgerCorrupt: as `spent_at`, or it has places that nobody has.
+        LedgerCorrupt: as `spent_at`, or it has numbers that no person has.
     """
     taken, rounds = np.zeros(size, np.int64), np.zeros(size, np.int32)
     for first, units, times in each_piece(store, note):

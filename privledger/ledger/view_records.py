@@ -137,7 +137,7 @@ def _holds_filter(node: Node) -> bool:
 def _with_cap(node: Node, part: float) -> Node:
     """The plan with so much of its filters' caps."""
     if isinstance(node, IndividualFilter):
-        return PostProcess("a filter nobody used") if part == 0 else evolve(
+        return PostProcess("an unused filter") if part == 0 else evolve(
             node, cap=up(node.cap * part))
     return with_children(node, tuple(_with_cap(child, part) for child in children(node)))
 
@@ -393,7 +393,7 @@ def currency_of(state: State, grant: GrantState) -> Currency:
 def _scope_of(state: State, grant: GrantState) -> ScopeState:
     found = state.scopes.get(grant.event.scope or "")
     if found is None:
-        raise LedgerCorrupt("a grant draws on a scope that nobody opened")
+        raise LedgerCorrupt("a grant uses a scope that was never opened")
     return found
 
 

@@ -259,7 +259,7 @@ def _prior_of(curve: Tradeoff, prior: float, wrong: tuple[float, ...]) -> Prior:
 _WIDTH = 78
 _HIDDEN = {
     "add_remove": "whether you are in the data at all",
-    "replace_one": "what your data are; that somebody has your place in them is public",
+    "replace_one": "what your data are; that there is an entry in your place is public",
     "replace_label": "your labels, the one column that is learnt; everything else about you in "
                      "these tables is public",
 }

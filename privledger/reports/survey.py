@@ -50,7 +50,7 @@ GOOD, OPEN, BAD = "good", "open", "bad"
 OVER = "never-over-the-cap"
 """The rule that an overspent ledger breaks, by corrections above all."""
 _DIGITS = 4
-_COUNTED = "It counted"
+_COUNTED = "it counted"
 
 
 @frozen
@@ -115,11 +115,11 @@ class LedgerVerdict:
                          "no person", BAD)
             found.insert(1 if self.findings else 0, bad)
         elif not self.findings:
-            found.append(Clause("Not simulated", GOOD))
+            found.append(Clause("not simulated", GOOD))
         if not self.findings or self.over:
             found += [self._priced(), self._word(), *self._trust()]
         known = self.compared.kind != "nothing"
-        return (*found, Clause(_sentence(self.compared.text), GOOD if known else OPEN))
+        return (*found, Clause(self.compared.text, GOOD if known else OPEN))
 
     @property
     def level(self) -> str:
@@ -143,7 +143,7 @@ class LedgerVerdict:
     @property
     def text(self) -> str:
         """The line: one sentence per clause."""
-        return " ".join(f"{one.text}." for one in self.clauses)
+        return " ".join(f"{sentence(one.text)}." for one in self.clauses)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values; what is not said of a publishable page is None."""
@@ -161,43 +161,44 @@ class LedgerVerdict:
                  f"{self.delta.text()}")
         found = many(len(self.findings), "finding")
         if self.over:
-            return Clause(f"OVER BUDGET: {spent}. {found.capitalize()}", BAD)
+            return Clause(f"OVER BUDGET: {spent}. {found}", BAD)
         if self.findings:
             return Clause(f"NOT TRUSTED: {found}. Nothing below is certain", BAD)
         if self.simulated:  # nobody is protected by it, so it keeps to no budget
             return Clause(f"{_COUNTED} {spent}", OPEN)
         if self.repriced:
-            return Clause(f"Within budget: {spent}", GOOD)
-        return Clause(f"Within budget by its own totals: {spent}", OPEN)
+            return Clause(f"within budget: {spent}", GOOD)
+        return Clause(f"within budget by its own totals: {spent}", OPEN)
 
     def _priced(self) -> Clause:
         if self.repriced:
-            what = "Everything" if self.publishable else "Every entry"
+            what = "everything" if self.publishable else "every entry"
             return Clause(f"{what} was re-read and re-priced", GOOD)
-        return Clause("Every hash was checked, but NOTHING was re-priced: use privledger verify, "
+        return Clause("every hash was checked, but NOTHING was re-priced: use privledger verify, "
                       "or show --all", OPEN)
 
     def _trust(self) -> list[Clause]:
-        return [Clause("Part of the price relies on other owners to keep their noise "
+        return [Clause("part of the price relies on other owners to keep their noise "
                        "secret", OPEN)] if self.trusting else []
 
     def _word(self) -> Clause:
         vouched = self.vouched
         if not self.repriced:
-            return Clause("Unverified claims were not counted", OPEN)
+            return Clause("unverified claims were not counted", OPEN)
         if vouched.grants and self.publishable:
-            return Clause("Part of it rests on unverified claims", OPEN)
+            return Clause("part of it rests on unverified claims", OPEN)
         if not vouched.grants:
-            return Clause("No unverified claims", GOOD)
+            return Clause("no unverified claims", GOOD)
         if not vouched.answers:
-            return Clause(f"Unverified claims: the price of {many(vouched.grants, 'grant')}",
+            return Clause(f"unverified claims: the price of {many(vouched.grants, 'grant')}",
                           OPEN)
-        return Clause(f"Unverified claims: {vouched.answers} of "
+        return Clause(f"unverified claims: {vouched.answers} of "
                       f"{many(self.answers, 'answer')}, under {many(vouched.grants, 'grant')}",
                       OPEN)
 
 
-def _sentence(clause: str) -> str:
+def sentence(clause: str) -> str:
+    """With a capital letter."""
     return clause[:1].upper() + clause[1:]
 
 

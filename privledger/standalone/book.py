@@ -305,7 +305,7 @@ class Book:
         paid = None if scope is None else scope["plan"]
         if paid is None or plan is None or {paid.name, plan.name} != {"IndividualFilter"} or (
                 filter_word(paid) != filter_word(plan)):
-            raise Bad("draws on a scope that nobody paid for")
+            raise Bad("uses a scope that was never paid for")
         if scope is not None and self.unit == "row" and scope["data"] not in (None, data):
             raise Bad("one scope serves two tables")
         if scope is not None and mark and scope.setdefault("mark", mark) != mark:

@@ -98,7 +98,7 @@ def beside(delta: float, purse: float) -> float:
     """What is left of delta beside the purse, rounded down."""
     exact = Fraction(delta) - Fraction(purse)
     if purse and exact <= 0:
-        raise Bad("a purse that is not below delta")
+        raise Bad("a delta reserve that is not below delta")
     found = float(exact)
     return math.nextafter(found, 0.0) if Fraction(found) > exact else found
 

@@ -182,7 +182,7 @@ def check_answer(body: Any) -> None:
 def check_budget(body: Any) -> None:
     """What may fail is a part of delta."""
     if body.get("failure") and not body["failure"] < body["delta"]:
-        raise Bad("a purse that is not below delta")
+        raise Bad("a delta reserve that is not below delta")
 
 
 def check_cap(cap: Any) -> None:

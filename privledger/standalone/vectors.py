@@ -161,7 +161,7 @@ class People:
                 if what == "batch":
                     self.batch(first, count, pieces)
                 elif first or count > self.size:
-                    raise Bad("places that nobody has")
+                    raise Bad("numbers that no person has")
                 elif what == "members":
                     self.members(count, pieces)
                 else:
@@ -203,7 +203,7 @@ class People:
             raise Bad("a batch of people does not follow the one before")
         fresh = [data[at:at + DIGEST_SIZE] for at in range(0, len(data), DIGEST_SIZE)]
         if any(map(bytes.__ge__, fresh, fresh[1:])) or not self.seen.isdisjoint(fresh):
-            raise Bad("a batch of people names somebody twice, or out of order")
+            raise Bad("a batch of people names a person twice, or out of order")
         self.seen.update(fresh)
         self.size += count
 

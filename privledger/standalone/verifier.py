@@ -155,7 +155,7 @@ class Database:
             f"{name} is missing in the file" for name in missing]
         if not wrong and self.connection.execute("SELECT 1 FROM entries WHERE position < 0 LIMIT 1"
                                                  ).fetchone():
-            wrong = ["there are entries before the first, which nobody reads"]
+            wrong = ["there are entries before the first, which are never read"]
         return wrong
 
     def rows(self) -> Iterator[tuple[Any, ...]]:

@@ -40,7 +40,7 @@ def explain_failure(error: Exception, address: Address) -> LedgerError:
         # The driver refuses an option of the URL, and may quote what it does not understand.
         return LedgerError(f"{where}: the URL has an option that PostgreSQL does not know")
     if state == _MOVED:
-        return LedgerBusy(f"{where}: somebody wrote without the lock; nothing was granted")
+        return LedgerBusy(f"{where}: another client wrote without the lock. Nothing was granted")
     if state == _DENIED:
         return Denied(f"{where}: the database refuses it ({reason}); nothing was granted")
     if state == _BEHIND:

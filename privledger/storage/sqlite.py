@@ -189,7 +189,7 @@ class SQLiteStore(Forking, Believing):
             found = differences(self._known)
             if is_readable_format(self._known, "entries") and connection.execute(
                     "SELECT 1 FROM entries NOT INDEXED WHERE position < 0 LIMIT 1").fetchone():
-                found.append("there are entries before the first, which nobody reads")
+                found.append("there are entries before the first, which are never read")
             found += [f"the file {fault}" for fault in self._place.faults()]
         return [Finding(PLACE, -1, text) for text in found]
 

@@ -128,7 +128,7 @@ def bad_tables(given: Example) -> dict[str, tuple[Any, Any]]:
         "no target": (given.X, None), "a stranger in the target": (given.X, stranger),
     }
     if category is not None:
-        tables["an unknown category"] = with_cells(category, "a colour nobody listed")
+        tables["an unknown category"] = with_cells(category, "an unlisted colour")
     return tables
 
 

@@ -99,7 +99,7 @@ def test_every_ledger_has_events_and_the_inexact_ones_are_counted(call, tmp_path
     assert [one["event"] for one in value["events"]] == [
         "LaplaceDpEvent", "ZCDpEvent", "UnsupportedDpEvent"]
     assert [sum(value[name].values()) for name in ("inexact", "unsaid")] == [1, 1]
-    assert page.stderr.count("INEXACT: 1 part of the plans is said by") == 2
+    assert page.stderr.count("INEXACT: 1 part of the plans is written as") == 2
     refused = call("export", path, "-o", "-", "--as", "dp-event", "--exact")
     assert refused.exit_code == 1
     assert refused.stdout == ""

@@ -199,7 +199,7 @@ def test_shared_noise_is_planned_with_both_prices(prepared):
     value = json.loads(run(prepared, "federate", "plan", "shared.toml", "--format", "json").output)
     assert value["alone"] > 1.3 * value["declared"]
     shown = " ".join(run(prepared, "federate", "plan", "shared.toml").output.split())
-    assert "SHARED: each adds a part; 2 of 3 owners" in shown and "alone epsilon" in shown
+    assert "SHARED: each owner adds a part; 2 of 3 owners" in shown and "alone epsilon" in shown
     whole = json.loads(run(prepared, "federate", "plan", "run.toml", "--format", "json").output)
     assert whole["alone"] == whole["declared"]
 
@@ -210,7 +210,7 @@ def test_the_price_of_somebody_at_several_owners_is_planned(prepared):
     value = json.loads(run(prepared, "federate", "plan", "people.toml", "--format", "json").output)
     assert value["of_person"] > 1.4 * value["declared"] and value["owners_per_person"] == 2
     shown = " ".join(run(prepared, "federate", "plan", "people.toml").output.split())
-    assert "for somebody with rows at 2 owners" in shown
+    assert "for a person with rows at 2 owners" in shown
     whole = json.loads(run(prepared, "federate", "plan", "run.toml", "--format", "json").output)
     assert whole["of_person"] is None and whole["owners_per_person"] is None
     assert whole["digest"] != value["digest"]

@@ -90,7 +90,7 @@ def test_with_a_receipt_the_first_line_names_it(book, receipt, schema, table):
     del kept["time"]  # as version 0.1 made them, and as fits return them
     receipt.write_text(json.dumps(kept))
     said = first_line(run("verify", book, "--receipt", receipt))
-    assert "compared with a receipt without a date, " in said
+    assert "Compared with a receipt without a date (" in said
 
 
 def test_everybody_who_calls_a_ledger_good_says_what_it_was_compared_with(book, receipt, tmp_path):

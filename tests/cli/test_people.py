@@ -98,7 +98,7 @@ def test_a_letter_in_plain_words(folder, call):
     assert all(len(line) <= 78 for line in said.splitlines())
     risk = json.loads(call("risk", place, "--format", "json").stdout)["words"][0]
     number = risk.split("at most ")[1].split()[0]
-    for words in ("1 table of ours: visits", "1 computation", "never passes 2",
+    for words in ("1 table of ours: visits", "1 computation", "never exceeds 2",
                   f"right in at most {number} of 100 cases"):
         assert words in " ".join(said.split())
     assert "17" not in said

@@ -80,7 +80,7 @@ def test_a_run_takes_a_folder_and_a_pattern(place, form):
 def test_nothing_there_is_found_before_a_ledger_is_made(place, table):
     (place / "run.toml").write_text(RUN.format(table=table))
     done = run("run", "run.toml")
-    assert done.exit_code == 2 and "data file" in done.output
+    assert done.exit_code == 2 and "no such file in the run file" in done.output
     assert not (place / "run.ledger").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 import privledger as pl
 from privledger.ledger.view import comparison
 from privledger.reports import ledger_report
-from privledger.reports.survey import BAD, GOOD, OPEN
+from privledger.reports.survey import BAD, GOOD, OPEN, sentence
 
 SCHEMA = pl.Schema.from_dict({"name": "t", "columns": [
     {"name": "x", "kind": "numeric", "lower": 0, "upper": 1}]})
@@ -44,23 +44,23 @@ def verdict(path):
 def test_all_is_paid_and_proved(tmp_path):
     found = verdict(book(tmp_path / "a", pl.Gaussian(20.0)))
     assert (found.level, found.word) == (GOOD, "within budget")
-    assert found.text.startswith("within budget: epsilon 0.")
-    assert "; not simulated; " in found.text
-    assert "; nothing rests on an unverified claim; No receipt was given: " in found.text
+    assert found.text.startswith("Within budget: epsilon 0.")
+    assert ". Not simulated. " in found.text
+    assert ". No unverified claims. No receipt was given, so " in found.text
     assert found.clauses[-1].level == OPEN
 
 
 @pytest.mark.parametrize(("plans", "custom", "words"), [
     ((pl.Gaussian(20.0), pl.Asserted(0.01, "so")), False,
-     "on unverified claims: the price of 1 grant"),
-    ((pl.Gaussian(20.0),), True, "on unverified claims: 1 of 1 answer, under 1 grant"),
+     "Unverified claims: the price of 1 grant"),
+    ((pl.Gaussian(20.0),), True, "Unverified claims: 1 of 1 answer, under 1 grant"),
     ((pl.Gaussian(30.0), pl.Gaussian(40.0)), True,
-     "on unverified claims: 2 of 2 answers, under 2 grants"),
+     "Unverified claims: 2 of 2 answers, under 2 grants"),
 ])
 def test_what_rests_on_a_word_is_counted_and_never_green(tmp_path, plans, custom, words):
     found = verdict(book(tmp_path / "a", *plans, custom=custom))
     assert found.level == OPEN
-    assert f"; {words}; " in found.text
+    assert f". {words}. " in found.text
 
 
 def test_a_simulation_keeps_to_no_budget(tmp_path):
@@ -85,9 +85,13 @@ def test_what_an_honest_correction_overspends_is_over_budget_and_not_forged(call
 def test_every_surface_says_the_same_line(call, as_json, tmp_path):
     path = book(tmp_path / "a", pl.Gaussian(20.0), custom=True)
     line = verdict(path).text
-    said = [call("show", path).stdout, call("verify", path).stdout]
+    said = [call("verify", path).stdout]
     said.append(call("report", path, "-o", tmp_path / "a.html").stdout)
-    assert [one.splitlines()[0] for one in said] == [line] * 3
+    assert [one.splitlines()[0] for one in said] == [line] * 2
+    shown = call("show", path).stdout.splitlines()[:3]
+    assert [one.partition(" ")[0] for one in shown] == ["Within", "Spent", "Attention:"]
+    for clause in verdict(path).clauses[1:]:
+        assert f"{sentence(clause.text)}." in shown[0 if clause.level == GOOD else 2]
     judged = [as_json("show", path)["judgement"], as_json("verify", path)["judgement"]]
     assert judged[0] == judged[1]
     assert judged[0]["line"] == line
@@ -99,11 +103,12 @@ def test_every_surface_takes_a_receipt_and_says_which(call, as_json, tmp_path):
     path = book(tmp_path / "a", pl.Gaussian(20.0))
     kept = tmp_path / "r.json"
     kept.write_text(call("receipt", path, "--format", "json").stdout)
-    lines = [call("show", path, "--receipt", kept).stdout,
-             call("verify", path, "--receipt", kept).stdout,
+    shown = call("show", path, "--receipt", kept).stdout.splitlines()
+    lines = [call("verify", path, "--receipt", kept).stdout,
              call("report", path, "-o", tmp_path / "a.html", "--receipt", kept).stdout]
     assert len({one.splitlines()[0] for one in lines}) == 1
-    assert "No receipt was given" not in lines[0]
+    assert "No receipt was given" not in lines[0] + shown[0] + shown[2]
+    assert "Compared with the receipt of 20" in lines[0] and "Compared with the" in shown[0]
     assert as_json("show", path, "--receipt", kept)["judgement"]["comparison"]["with"] == "receipt"
     assert "No receipt was given" not in (tmp_path / "a.html").read_text()
     other = book(tmp_path / "b", pl.Gaussian(20.0))

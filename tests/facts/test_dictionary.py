@@ -130,7 +130,7 @@ def test_categories_are_separated_by_what_separates_them(cell, categories):
 
 
 def test_two_columns_that_say_the_same_are_refused():
-    with pytest.raises(pl.SchemaError, match="say lower"):
+    with pytest.raises(pl.SchemaError, match="give lower"):
         schema_of_dictionary("name,kind,lower,upper,min\nx,numeric,0,1,5\n", name="t")
 
 

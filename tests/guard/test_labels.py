@@ -431,7 +431,7 @@ def test_show_and_check_say_labels_only(tmp_path):
     with ledger.request(pl.nodes.LabelOnly(R), data) as session:
         session.release(R, data.labels())
     ledger.close()
-    shown = CliRunner().invoke(main, ["show", str(path)]).output
+    shown = CliRunner().invoke(main, ["show", str(path), "--all"]).output
     assert "LABELS ONLY" in shown
     assert "labels of 90 records" in shown
     assert LABELS_ONLY in repr(ledger)

@@ -18,8 +18,8 @@ from tests.doctored import doctor
 
 PLANS = (pl.Gaussian(20.0),)
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
-HEAD = ("Someone who knows everything else and sees every release, guessing whether one row was "
-        "in: right at most 55 of 100 times (coin: 50).")
+HEAD = ("Worst case: an attacker who knows every other row and sees every output can tell whether "
+        "one given row was used in at most 55 of 100 tries (guessing: 50).")
 
 
 def made(path, plans=PLANS, **options):
@@ -40,8 +40,8 @@ def test_every_surface_says_the_same(tmp_path):
     grant = next(iter(made(path).state.grants))
     said = run("risk", path, "--format", "json")
     words = json.loads(said.output)["words"]
-    assert words[0] == HEAD and words[1].endswith("they catch at most 1.9 in 100.")
-    assert words[3] == "5 rows of one person: right at most 73 of 100 times."
+    assert words[0] == HEAD and words[1].endswith("at most 1.9 % of insiders.")
+    assert words[3] == "For 5 rows of one person: at most 73 of 100 tries."
     assert json.loads(run("show", path, "--format", "json").output)["risk"]["words"] == words
     found = json.loads(run("explain", path, grant, "--format", "json").output)
     assert found["risk"]["words"] == words
@@ -117,8 +117,9 @@ def test_an_unused_ledger_promises_its_budget():
 
 
 @pytest.mark.parametrize(("relation", "words"), [
-    ("add_remove", "whether one row was in"), ("replace_one", "which of two values one row had"),
-    ("replace_label", "which of two labels one row had")])
+    ("add_remove", "whether one given row was used"),
+    ("replace_one", "which of two values one given row had"),
+    ("replace_label", "which of two labels one given row had")])
 def test_the_guess_is_the_relations(relation, words):
     node = pl.Gaussian(5.0) if relation != "replace_label" else pl.nodes.LabelOnly(pl.Laplace(5.0))
     assert words in plan_risk(node, relation, several=False).sentences[0]
@@ -126,7 +127,8 @@ def test_the_guess_is_the_relations(relation, words):
 
 def test_people_are_people():
     words = plan_risk(pl.Gaussian(9.0), "add_remove", "person").sentences
-    assert "one person, with all rows, was in" in words[0] and words[3].startswith("5 people")
+    assert "one given person, with all rows, was used" in words[0]
+    assert words[3].startswith("For 5 people together")
 
 
 def test_shares_are_rounded_up():

@@ -92,7 +92,7 @@ def test_it_runs_alone_in_an_empty_folder(tools, honest, tmp_path, kind):
 
     done = run("history.jsonl", "--receipt", "receipt.json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("compared with a receipt without a date, ")
+    assert done.stdout.startswith("Compared with a receipt without a date (")
     assert "\nclean: " in done.stdout
     assert receipt["head"] in done.stdout and receipt["uuid"] in done.stdout
     (tmp_path / "history.jsonl").write_bytes(raw[:-1] + b"x")

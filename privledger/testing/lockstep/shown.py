@@ -206,7 +206,7 @@ def beyond(quiet: RecordedRun) -> Iterator[Broken]:
         found = max((max(ratio_of(each, one.mechanism), each.longest) for each in one.added),
                     default=0.0)
         if not one.failed and not found <= 1 + TOLERANCE:
-            yield Broken("P3", place, f"somebody adds {upward(found)} times what the node pays for")
+            yield Broken("P3", place, f"a person adds {upward(found)} times what the node pays for")
             return
 
 
@@ -224,7 +224,7 @@ def unpaid(run: RecordedRun) -> Iterator[Broken]:
                     owed += each.l2
         owed *= 1.0 if scope.node.kind == "gdp" else scope.node.order / 2
         if not (owed <= taken / RECORD_UNITS * scope.node.cap * (1 + 1e-6)).all():
-            yield Broken("P6", -1, "somebody pays less than it adds")
+            yield Broken("P6", -1, "a person pays less than they add")
 
 
 def _added(query: Query, state: Summing, values: list[Floats | None], who: Ints,
@@ -351,7 +351,7 @@ def filtered(quiet: RecordedRun, twin: RecordedRun, shown: Sequence[Shown]) -> I
                 losses[one.grant] += found.squared
     for number, (mine, theirs) in enumerate(zip(quiet.grants, twin.grants, strict=True)):
         if (losses[number] or sampled[number]) and not theirs.vectors:
-            yield Broken("P6", -1, "what a record showed was charged to nobody")
+            yield Broken("P6", -1, "what a record contributed was not charged")
         for before, after in zip(mine.vectors, theirs.vectors, strict=True):
             if twin.by_person:
                 before, after = last_alone(before, after)
