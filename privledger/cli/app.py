@@ -30,7 +30,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "plan": ("plan:plan", "Price a run; no data is opened."),
         "run": ("run:run", "Price a run, reserve its budget, train and score."),
         "fit": ("fit:fit_command", "Train on a table, without a run file."),
-        "predict": ("predict:predict", "Predict a table with a model that was kept."),
+        "predict": ("predict:predict", "Predict a table with a saved model."),
     },
     "Look": {
         "show": ("show:show", "What was spent, what is left, what needs attention."),

@@ -36,7 +36,7 @@ ENDINGS = (".csv", ".json", ".parquet")
 
 @partial(command, formats=click.option(
     "--format", "format_", type=click.Choice(["text", "json", "csv"]), default="text",
-    show_default=True, help="What to print on stdout."))
+    show_default=True, help="Output format on stdout."))
 @TABLE
 @click.argument("sql", metavar="SQL")
 @SCHEMA
@@ -72,8 +72,8 @@ def ask(table: str, sql: str, schema_file: str, epsilon: float, delta: float, le
     positive("--epsilon", epsilon)
     probability("--delta", delta, zero=True)
     if keep == (fingerprint_key is None):
-        raise click.UsageError("--keep and --fingerprint-key go together: without the key nobody "
-                               "knows next time that the table is the same")
+        raise click.UsageError("--keep and --fingerprint-key go together: without the key a later "
+                               "run cannot tell that the table is the same")
     if not hasattr(NAMES, "summary"):
         raise click.UsageError("no installed package offers summaries: install privledger whole")
     schema = Schema.load(schema_file)

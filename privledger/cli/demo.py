@@ -121,26 +121,25 @@ def as_dict(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_demo(out: Console, found: dict[str, Any]) -> None:
-    """Seven short chapters."""
-    chapter(out, 1, "the price, before any data is read")
+    """Six short chapters: the result first, the theory after it."""
+    report = found["report"]
+    chapter(out, 1, f"the result, under a budget of epsilon {exact(BUDGET.epsilon)}, delta "
+                    f"{exact(BUDGET.delta)}, on rows treated as public")
+    render_scores(out, found)
+    out.print(text(f"{many(report.grants[0].releases, 'release')} with exact noise, settled in one "
+                   "transaction"))
+    chapter(out, 2, "what it spent")
+    out.print(grants_tree(report, plans=False))
+    render_spend(out, found["spend"])
+    chapter(out, 3, "a second run requests epsilon 1 again")
+    render_refusal(out, found["refusal"])
+    chapter(out, 4, "verify: re-read the ledger and re-price every entry")
+    out.print(verdict_text(report.verdict), soft_wrap=True)
+    chapter(out, 5, "the price, known before any data is read")
     out.print(tree(outline(found["node"])))
     render_price(out, found["price"], release_count(found["node"]))
     render_claims(out, found["claims"])
-    report = found["report"]
-    chapter(out, 2, f"training under a budget of exactly epsilon {exact(BUDGET.epsilon)}, "
-                    f"delta {exact(BUDGET.delta)}")
-    out.print(text(f"{many(report.grants[0].releases, 'release')} with exact noise, settled in one "
-                   "transaction"))
-    chapter(out, 3, "how well it predicts, on rows treated as public")
-    render_scores(out, found)
-    chapter(out, 4, "what it spent")
-    out.print(grants_tree(report, plans=False))
-    render_spend(out, found["spend"])
-    chapter(out, 5, "a second run asks for epsilon 1 again")
-    render_refusal(out, found["refusal"])
-    chapter(out, 6, "verify: re-read the ledger and re-price every entry")
-    out.print(verdict_text(report.verdict), soft_wrap=True)
-    chapter(out, 7, "what to do next")
+    chapter(out, 6, "what to do next")
     first = next((int(one["row"]) for one in found["spend"]["records"]), 0)
     out.print(pairs([
         ("ledger", report.location),

@@ -105,7 +105,8 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None) -> Reply:
             *((f"owner {place + 1}", f"{card.owner.name}, key {card.owner.key.hex()}")
               for place, card in enumerate(found.cards)),
             *trusted_owners(found)]))
-        out.print(text("Compare the digest and the keys with the others before anybody joins.",
+        out.print(text("Compare the digest and the keys with the other owners before any owner "
+                       "joins.",
                        "bold"))
         out.print()
         render_plan(out, found.prepared)

@@ -31,7 +31,7 @@ SCHEMA = click.option("--schema", "schema_file", required=True, metavar="FILE",
 @click.option("--delta", type=float, default=0.0, show_default=True,
               help="Of this fit; well below one in the number of people.")
 @click.option("--model", required=True, type=click.Path(dir_okay=False), metavar="FILE",
-              help="Keep the fitted model here; privledger predict reads it back.")
+              help="Where to save the fitted model, for privledger predict.")
 @click.option("--learner", metavar="NAME",
               help="One of privledger learners [default: what public facts recommend].")
 @click.option("--ledger", metavar="LEDGER",

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 @command
 @click.argument("schema", metavar="SCHEMA.toml", type=click.Path(dir_okay=False))
 @click.option("--from", "source", type=click.Path(exists=True, dir_okay=False),
-              help="A data dictionary (.csv: one line for each column) or another schema "
-                   "(.toml, .json). Without it, questions are asked.")
+              help="A data dictionary (.csv, one line for each column) or another schema (.toml, "
+                   ".json). Without it, the command asks for each column.")
 @click.option("--like", "table", type=click.Path(exists=True), metavar="TABLE",
               help="Take names and types of columns from the table (CSV: names only), and leave "
                    "bounds and categories to be filled in. No row is read.")
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 @click.option("--provenance", type=click.Choice(PUBLIC_WORDS), default="declared",
               show_default=True, help="Where bounds and categories come from.")
 @click.option("--expected-rows", type=int,
-              help="About how many rows there will be: a promise made without looking.")
+              help="Approximate number of rows, chosen without looking at the data.")
 def init(schema: str, source: str | None, table: str | None, name: str | None,
          target: str | None, provenance: str, expected_rows: int | None) -> Reply:
     """Write a schema from a public description. It never reads rows, and overwrites nothing."""

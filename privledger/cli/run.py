@@ -150,7 +150,7 @@ def split_off(X: Any, y: Any, schema: Schema, fraction: float) -> tuple[Table, T
     public = _public_people(X, schema, fraction) if schema.person else _public_rows(
         X, y, schema, fraction)
     if public.all() or not public.any():
-        raise InvalidPlan("[evaluate] holdout", fraction, "one that leaves rows on both sides")
+        raise InvalidPlan("[evaluate] holdout", fraction, "a share that leaves rows on both sides")
     return ((take_holdout(X, ~public), take_holdout(y, ~public)),
             (take_holdout(X, public), take_holdout(y, public)))
 

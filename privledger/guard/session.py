@@ -134,7 +134,7 @@ class GrantedPlan:
                 under: Context | None = None) -> Any:
         with self._lock:
             if not self.active:
-                raise NotGranted("the grant is over; nothing was read")
+                raise NotGranted("the grant is settled. Nothing was read")
             answer = release(self._inside, mechanism, query, rollover, under)
         self._say()
         return answer
@@ -172,7 +172,7 @@ class GrantedPlan:
         steps = tuple(own_context(step.context) for step in part.steps)
         with self._lock:
             if not self.active:
-                raise NotGranted("the grant is over; nothing was read")
+                raise NotGranted("the grant is settled. Nothing was read")
             left = self._inside.meter
             if steps and isinstance(own, Parallel):
                 left = left.bind(steps[0], own)
@@ -303,8 +303,8 @@ class Member:
     def __attrs_post_init__(self) -> None:
         if runs_elsewhere(self.plan) or any(
                 holds(self.plan, kind) for kind in (IndividualFilter, Tuning)):
-            raise UnsupportedNode("an individual filter, a tuning, or what runs elsewhere, as a "
-                                  "member for somebody else: no proof here; nothing was read")
+            raise UnsupportedNode("no proof for handing on an individual filter, a tuning or an "
+                                  "external run as a member. Nothing was read")
 
     @property
     def grant(self) -> str:

@@ -109,7 +109,7 @@ class Desk(Opaque):
         if type(data) is not Dataset or data.ledger is not self:
             raise InvalidValue("data", type(data).__name__, "a handle of this trial, or part")
         if not inner.active:
-            raise NotGranted("the grant around it, or the trial, is over; nothing was read")
+            raise NotGranted("the grant or the trial has ended. Nothing was read")
         return shown(inner.take(plan, data, named))
 
     def __repr__(self) -> str:
@@ -119,7 +119,7 @@ class Desk(Opaque):
 def _desk(desk: object) -> tuple[Any, Inner, Shown]:
     found: tuple[Any, Inner, Shown] | None = _behind(desk) if type(desk) is Desk else None
     if found is None:
-        raise NotGranted("no grant stands behind this handle; nothing was read")
+        raise NotGranted("this handle has no grant. Nothing was read")
     return found
 
 

@@ -171,7 +171,8 @@ def merged_of(a: Sketch, b: Sketch, schema: Schema) -> Sketch:
         return VoteSums(grams)
     if isinstance(a, Ordered | Tallied) and isinstance(b, Ordered | Tallied):
         return together_counts(a, b, order_grid(schema))
-    raise UnsupportedNode("these scores see a whole table at once: chunks of it have none")
+    raise UnsupportedNode("these scores read a whole table at once: they cannot be computed from "
+                          "chunks")
 
 
 def scores_of(score: str, votes: Votes | None, schema: Schema, merged: Sketch,

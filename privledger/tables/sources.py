@@ -295,8 +295,8 @@ def scan_files(path: str | os.PathLike[str], known: Container[str] = (),
     held = [one for one in os.listdir(path) if not one.startswith((".", "_"))]
     parquet = any(one.endswith(PARQUET) for one in held)
     if parquet and any(one.endswith(CSV) for one in held):
-        raise DataError(f"{os.path.basename(name)}: the folder holds Parquet and CSV files: give "
-                        "a pattern")
+        raise DataError(f"{os.path.basename(name)}: the folder contains both Parquet and CSV "
+                        "files: give a pattern")
     return Source(parquet_files(path, known) if parquet
                   else csv_files(path, known, form_of(schema)))
 
