@@ -2,7 +2,7 @@
 
 # These add their rules to the fold.
 from privledger.graph import fold_rules, one_of  # noqa: F401
-from privledger.graph.correlated import correlated_gaussian
+from privledger.graph.correlated import correlated_gaussian, cyclic_poisson
 from privledger.graph.dp_events import every_dp_event, from_dp_event, to_dp_event
 from privledger.graph.explain import Explanation, explain, graphml, label, quick_answers, view
 from privledger.graph.federated import Trust, alone, as_released, share_of, trusts
@@ -69,6 +69,7 @@ __all__ = [
     "children",
     "correlated_gaussian",
     "cost_of",
+    "cyclic_poisson",
     "delta",
     "epsilon",
     "every_dp_event",

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from privledger.accounting import Cost, Relation
 from privledger.errors import InvalidMechanism
 from privledger.graph.fold import cost_of, fold
-from privledger.graph.nodes import Correlated
+from privledger.graph.node_checks import numbers
+from privledger.graph.nodes import Correlated, PoissonSample, Repeat
 from privledger.mechanisms import Gaussian
 from privledger.rounding import count, down, finite_array, moderate, up
 
@@ -94,6 +95,41 @@ def _dearest(weights: NDArray[np.float64], apart: int, most: int) -> NDArray[np.
         before = now
     found: NDArray[np.float64] = before[:, size]
     return found
+
+
+def cyclic_poisson(coefficients: Sequence[float], noise_multiplier: float, *, rate: float,
+                   groups: int, steps: int) -> Repeat:
+    """The plan whose price covers correlated noise on cyclic Poisson samples. For plans and for
+    runs that somebody else makes; nothing draws such noise here (docs/proofs/correlated.md).
+
+    Args:
+        coefficients: of the strategy matrix C, from its diagonal down: public, at most `groups`.
+        noise_multiplier: standard deviation of the independent noise over the clip of one record's
+            contribution to one step (L2 norm).
+        rate: with which each record of a step's group enters, by a fresh private coin.
+        groups: b. Every record is in one of them for the whole run, by a function of itself alone
+            or by a coin of its own, never by a balanced split. Step s draws on group s mod b.
+        steps: of the whole run.
+
+    Raises:
+        InvalidMechanism: more coefficients than groups, so that a record's steps overlap; or none
+            above zero.
+        InvalidValue: a number out of range.
+
+    >>> cyclic_poisson([0.8, 0.6], 2.0, rate=0.1, groups=2, steps=1001).count
+    501
+    """
+    noise = moderate("noise_multiplier", noise_multiplier)
+    held = finite_array("coefficients", list(numbers(coefficients)))
+    most = count("groups", groups, most=10**9)
+    rounds = -(-count("steps", steps, most=10**15) // most)
+    if held.ndim != 1 or not 0 < len(held) <= most:
+        raise InvalidMechanism("coefficients", len(held), f"1 to {most}, as many as groups at most")
+    with np.errstate(over="ignore"):
+        square = math.fsum((held * held).tolist()) * (1 + 8 * _HALF_ULP)
+    if not _SMALLEST < square < math.inf:
+        raise InvalidMechanism("coefficients", "given", "such that a record moves what is released")
+    return Repeat(PoissonSample(rate, Gaussian(down(noise / up(math.sqrt(square))))), rounds)
 
 
 def moved_squared(plan: Correlated) -> float:

@@ -110,3 +110,42 @@ def test_what_is_no_strategy_is_refused(wrong):
 def test_what_is_no_number_is_refused(wrong):
     with pytest.raises(InvalidValue):
         correlated(wrong, 1.0, separation=1, participations=1)
+
+
+@pytest.mark.parametrize("rule", ["plain", "if it showed", "other way"])
+@pytest.mark.parametrize("added", [False, True])
+def test_cyclic_samples_cost_no_less_than_two_blocks_seen_in_full(rule, added):
+    """Four steps in two groups; the second contribution is chosen from the first block's rows.
+
+    Each block is seen through its one direction, where the record moves it by its column's norm.
+    """
+    own, rate, noise = (0.8, -0.6), 0.3, 0.9
+    plan = pl.nodes.cyclic_poisson(own, noise, rate=rate, groups=2, steps=4)
+    assert plan.count == 2 and plan.node.node.noise_multiplier == pytest.approx(noise, rel=1e-9)
+    x = np.linspace(-9, 10, 1501)
+    density = np.exp(-0.5 * x * x) * (x[1] - x[0]) / np.sqrt(2 * np.pi)
+
+    def ratio(size):
+        return 1 - rate + rate * np.exp(size * x / noise - 0.5 * (size / noise) ** 2)
+
+    first = ratio(1.0)
+    second = {"plain": np.ones_like(x), "if it showed": np.where(first > 1, 1.0, 0.0),
+              "other way": np.where(first > 1, -0.5, 1.0)}[rule]
+    both = np.array([one * ratio(size) for one, size in zip(first, second, strict=True)])
+    base = np.multiply.outer(density, density)
+    for epsilon in (0.0, 0.4, 1.5):
+        excess = 1 - np.exp(epsilon) * both if added else both - np.exp(epsilon)
+        true = float((base * np.maximum(excess, 0)).sum())
+        found = pl.delta(plan, epsilon)
+        assert true <= found * (1 + 1e-6)
+        if rule == "plain" and not added:
+            assert found <= true * 1.01
+
+
+def test_bands_wider_than_the_groups_overlap_and_are_refused():
+    with pytest.raises(InvalidMechanism):
+        pl.nodes.cyclic_poisson([1.0, 0.5, 0.2], 1.0, rate=0.1, groups=2, steps=10)
+    with pytest.raises(InvalidMechanism):
+        pl.nodes.cyclic_poisson([0.0], 1.0, rate=0.1, groups=2, steps=10)
+    long = pl.nodes.cyclic_poisson([0.9, 0.4], 1.0, rate=0.01, groups=100, steps=10**7)
+    assert pl.epsilon(long, 1e-6) < pl.epsilon(pl.Repeat(long.node, 10**7), 1e-6)

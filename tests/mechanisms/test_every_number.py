@@ -300,6 +300,16 @@ NUMBERS = {
     "rdp_per_record.shares": (lambda b, d, v: pl.nodes.rdp_per_record(G, [v], [2.0]), FINITE),
     "tpr.fpr": (lambda b, d, v: pl.nodes.tpr(G, v),
                 [*NONE, None, *SUBNORMAL, *NEGATIVE, 1.5, 1e300]),
+    "cyclic_poisson.coefficients": (lambda b, d, v: pl.nodes.cyclic_poisson(
+        [v], 1.0, rate=0.1, groups=2, steps=4), FINITE),
+    "cyclic_poisson.noise_multiplier": (lambda b, d, v: pl.nodes.cyclic_poisson(
+        [1.0], v, rate=0.1, groups=2, steps=4), POSITIVE),
+    "cyclic_poisson.rate": (lambda b, d, v: pl.nodes.cyclic_poisson(
+        [1.0], 1.0, rate=v, groups=2, steps=4), RATE),
+    "cyclic_poisson.groups": (lambda b, d, v: pl.nodes.cyclic_poisson(
+        [1.0], 1.0, rate=0.1, groups=v, steps=4), COUNT),
+    "cyclic_poisson.steps": (lambda b, d, v: pl.nodes.cyclic_poisson(
+        [1.0], 1.0, rate=0.1, groups=2, steps=v), COUNT),
     "several_of_many.rounds": (lambda b, d, v: pl.nodes.several_of_many(v, 1, G), COUNT),
     "several_of_many.participations": (
         lambda b, d, v: pl.nodes.several_of_many(10**9, v, G), COUNT),
