@@ -20,7 +20,7 @@ from privledger.questions.options import Picked, options_of
 from privledger.questions.question import (
     Bound,
     Noise,
-    drawn,
+    drawn_choice,
     flips,
     rate_of,
     refuse_top_k,
@@ -306,7 +306,7 @@ class LabelChoice:
     def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
         """As `Question.finish`: one exact draw among the classes per leaf, shape (leaves,)."""
         starts = np.arange(self.cells.count + 1, dtype=np.int64) * self.labels.count
-        return drawn(merged / float(noise.one), starts, noise) - starts[:-1]
+        return drawn_choice(merged / float(noise.one), starts, noise) - starts[:-1]
 
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: tree and labels fit the table."""
@@ -432,7 +432,7 @@ class QuantileChoice:
     def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.float64]:
         """As `Question.finish`: one of the edges, shape ()."""
         score = self.scores(merged, noise.one)
-        chosen = drawn(score, np.array([0, len(score)], dtype=np.int64), noise)
+        chosen = drawn_choice(score, np.array([0, len(score)], dtype=np.int64), noise)
         return np.array(self.edges[chosen[0]])
 
     def check(self, facts: TableFacts) -> None:

@@ -22,7 +22,7 @@ from privledger.questions.feature_scores import (
     sketch_of,
 )
 from privledger.questions.order_keys import WHOLE_WEIGHT
-from privledger.questions.question import Bound, Noise, drawn, rate_of
+from privledger.questions.question import Bound, Noise, drawn_choice, rate_of
 from privledger.questions.votes import MOST_PRODUCTS, Votes, columns_in, fits_sums
 from privledger.rounding import count, up
 from privledger.tables.chunk import Rows
@@ -176,7 +176,7 @@ class FeatureChoice:
         scores = self.scores(merged)[candidates]
         if isinstance(noise.mechanism, TopK):
             return candidates[source.top_k(scores, noise.mechanism.k, rate, noise.mechanism.noise)]
-        return candidates[drawn(scores, np.array([0, len(scores)], dtype=np.int64), noise)]
+        return candidates[drawn_choice(scores, np.array([0, len(scores)], dtype=np.int64), noise)]
 
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: candidates and target are the schema's."""

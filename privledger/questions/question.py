@@ -155,8 +155,8 @@ def rate_of(mechanism: Any, choice: Scored, relation: str) -> float:
     return rate
 
 
-def drawn(score: NDArray[np.float64], starts: NDArray[np.int64],
-          noise: Noise) -> NDArray[np.int64]:
+def drawn_choice(score: NDArray[np.float64], starts: NDArray[np.int64],
+                 noise: Noise) -> NDArray[np.int64]:
     """One exact draw among the candidates of each group, by the release's own mechanism.
 
     Args:

@@ -18,7 +18,7 @@ from privledger.facts.columns import TableFacts
 from privledger.facts.values import fixed, refuse
 from privledger.questions.cells import Cells
 from privledger.questions.derivation import Derivation, derivation_of
-from privledger.questions.question import Bound, Noise, drawn, rate_of, refuse_top_k
+from privledger.questions.question import Bound, Noise, drawn_choice, rate_of, refuse_top_k
 from privledger.questions.tallies import summed
 from privledger.rounding import number
 from privledger.tables.chunk import ONE, Rows
@@ -120,7 +120,7 @@ class TableChoice:
     def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
         """As `Question.finish`: position of the chosen table, shape ()."""
         score = self.scores(merged, noise.one)
-        return np.array(drawn(score, np.array([0, len(score)], dtype=np.int64), noise)[0])
+        return np.array(drawn_choice(score, np.array([0, len(score)], dtype=np.int64), noise)[0])
 
     def check(self, facts: TableFacts) -> None:
         """As `Question.check`: tables fit, and every record knows its cell by itself."""

@@ -73,7 +73,7 @@ FAULTS: tuple[Fault, ...] = (
         "The cut lies halfway between two records' values, so it tells them."),
     Fault(
         "label-by-majority", "argmax instead of draw", CHOICE,
-        "        return drawn(merged / float(noise.one), starts, noise) - starts[:-1]\n",
+        "        return drawn_choice(merged / float(noise.one), starts, noise) - starts[:-1]\n",
         "        return merged.reshape(-1, self.labels.count).argmax(axis=1)\n",
         "mrf", (LOCK, GUESS),
         "The most frequent class of a leaf is told without noise."),
@@ -160,8 +160,8 @@ FAULTS: tuple[Fault, ...] = (
         "A replaced record moves an agreement by two, one for each half of the change."),
     Fault(
         "best-feature-always", "argmax instead of draw", FEATURE_CHOICE,
-        "        return candidates[drawn(scores, np.array([0, len(scores)], dtype=np.int64), "
-        "noise)]\n",
+        "        return candidates[drawn_choice(scores, np.array([0, len(scores)], "
+        "dtype=np.int64), noise)]\n",
         "        return candidates[[int(scores.argmax())]]\n",
         "dpsis", (LOCK, GUESS),
         "The feature with the highest score is told without noise."),
