@@ -98,7 +98,7 @@ def run_boot(config: dict[str, Any]) -> None:
         sandbox, seccomp = beside("sandbox"), beside("seccomp")
         sandbox.confine(config["folders"], config["files"], config["parent"],
                         cpu_seconds=config["cpu_seconds"], memory_mb=config["memory_mb"])
-        why = seccomp.install(platform.machine()) or sandbox.holds()
+        why = seccomp.install(platform.machine()) or sandbox.is_confined()
     except Exception as error:
         why = str(error) if type(error).__name__ == "Unavailable" else type(error).__name__
     if why:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 import privledger
-from privledger.cli.fit import SCHEMA, TABLE, place_of, run_of
+from privledger.cli.fit import SCHEMA, TABLE, ledger_beside, run_of
 from privledger.cli.output import Reply, command, people_key_option, text
 from privledger.cli.plan import Prepared, check_same, state_at
 from privledger.cli.run import open_ledger, refuse_early, refuse_if_remembered
@@ -21,7 +21,7 @@ from privledger.ledger import State
 from privledger.reports import plain, price_plan
 from privledger.reports.receipt import read_key
 from privledger.rounding import number, positive, probability
-from privledger.tables.sources import read_all
+from privledger.tables.sources import read_with_target
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +84,7 @@ def ask(table: str, sql: str, schema_file: str, epsilon: float, delta: float, le
         told = [one.forecast(schema, rows=None if rows is None else number("--rows", rows))
                 for one in found]
         return Reply(_forecast_values(asked, told), partial(_render_plan, asked=asked, told=told))
-    place = place_of(table, ledger)
+    place = ledger_beside(table, ledger)
     state = state_at(place)
     prepared = _prepared(asked, table, schema_file, schema, (epsilon, delta), place, state,
                          budget, people_key)
@@ -151,7 +151,7 @@ def _answers(prepared: Prepared, table: Path, key: bytes | None) -> list[Offered
     with open_ledger(prepared) as book:
         if key is None:  # what is kept may cost nothing
             refuse_early(prepared, book)
-        X, y = read_all(table, schema)
+        X, y = read_with_target(table, schema)
         data = book.protect(X, y, schema, name=run.data, fingerprint_key=key)
         if key is not None:
             return [one.run(data, keep=True) for one in prepared.model]
@@ -201,11 +201,11 @@ def _render(out: Console, asked: tuple[Statement, ...], answers: list[Offered]) 
         if len(asked) > 1:
             out.print(text(one.text, "bold"))
         click.echo(str(answer))
-        for line in bars(answer):
+        for line in answer_bars(answer):
             click.echo(line)
 
 
-def bars(answer: Offered) -> list[str]:
+def answer_bars(answer: Offered) -> list[str]:
     """A bar for each cell of the histograms of an answer, below what they are of."""
     groups: dict[tuple[Offered, ...], list[tuple[str, float]]] = {}
     for row in answer.held:

@@ -53,7 +53,7 @@ def fit_command(table: str, schema_file: str, epsilon: float, delta: float, mode
     A ledger that is there goes on with its own promise, whatever --budget says.
     """
     check_outputs(model, None)
-    schema, place = Schema.load(schema_file), place_of(table, ledger)
+    schema, place = Schema.load(schema_file), ledger_beside(table, ledger)
     state = state_at(place)
     run = run_of(table, schema_file, schema, state, {"epsilon": epsilon, "delta": delta},
                learner, epsilon if budget is None else budget, holdout, people_key)
@@ -64,7 +64,7 @@ def fit_command(table: str, schema_file: str, epsilon: float, delta: float, mode
         return carried_out(prepared, data_files(run, None), model)
 
 
-def place_of(table: str, ledger: str | None) -> Path | str:
+def ledger_beside(table: str, ledger: str | None) -> Path | str:
     """Where the ledger is: beside the table, unless it is named."""
     if ledger is not None:
         return ledger if is_url(ledger) else Path(ledger)

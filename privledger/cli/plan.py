@@ -131,7 +131,7 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
     run.unit_for(schema)
     schema.rows_for(run.relation)  # what no ledger of this relation protects has no price here
     model = (make or build_learner)(run, schema)
-    node = plan_of(run, model, schema)
+    node = run_plan(run, model, schema)
     state = None if place is None else state_at(place)
     if state is not None:
         check_same(run, state, run.unit_for(schema))
@@ -143,7 +143,7 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
                     state is not None, state)
 
 
-def plan_of(run: RunFile, model: Any, schema: Schema) -> Node:
+def run_plan(run: RunFile, model: Any, schema: Schema) -> Node:
     """What the run reserves: the learner's plan, and a private score beside it."""
     if run.score is None:
         found: Node = model.plan(schema)
@@ -167,7 +167,7 @@ def fitting(prepared: Prepared, most: float = math.inf) -> str:
     def fits(epsilon: float) -> bool:
         run = evolve(prepared.run, params=prepared.run.params | {"epsilon": epsilon})
         try:
-            node = plan_of(run, build_learner(run, prepared.schema), prepared.schema)
+            node = run_plan(run, build_learner(run, prepared.schema), prepared.schema)
             price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
                                filter=run.filter, state=prepared.state, data=run.data,
                                labels=run.labels, everywhere=not run.data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
@@ -28,6 +28,8 @@ WHY = "a fitted model's predict treats every row alone"
 FINEST = 1000
 Floats = NDArray[np.float64]
 Second = Callable[[Floats], Floats]
+Model: TypeAlias = Any
+"""A learner, of any package: with `plan`, `fit` and `predict`."""
 
 
 @frozen
@@ -99,7 +101,7 @@ class Holdout:
         held = Fraction(self.share).limit_denominator(FINEST)
         return held.denominator - held.numerator, held.numerator
 
-    def plan(self, learner: Any, schema: Schema, relation: str | None = None) -> Parallel:
+    def plan(self, learner: Model, schema: Schema, relation: str | None = None) -> Parallel:
         """What `fit` reserves: the learner's own plan on one part, the score on the other."""
         known = check_relation(relation or getattr(learner, "relation", "add_remove"))
         if known == "replace_label":
@@ -118,8 +120,8 @@ class Holdout:
             return Laplace(moved / asked * (1 + 2.0**-50), moved)
         return Gaussian(calibrate(Gaussian, asked, delta, relation))
 
-    def fit(self, learner: Any, data: Dataset, *, fit: Callable[[Dataset], Any] | None = None,
-            **named: Any) -> tuple[Any, PrivateScore]:
+    def fit(self, learner: Model, data: Dataset, *, fit: Callable[[Dataset], Model] | None = None,
+            **named: Any) -> tuple[Model, PrivateScore]:
         """Fit on one part, score on the other, under one grant.
 
         Args:
@@ -149,11 +151,11 @@ class Holdout:
         spent = _price(node.nodes[1], delta, check_relation(data.ledger.relation))
         return fitted, PrivateScore(
             tuple(kind.estimates(np.asarray(sums, dtype=np.float64), schema,
-                                 noise_of(node.nodes[1], data.ledger.relation))),
+                                 score_noise(node.nodes[1], data.ledger.relation))),
             float(np.sum(sums)), self.weights[1] / sum(self.weights), spent)
 
 
-def check_scored(learner: Any, data: Dataset) -> None:
+def check_scored(learner: Model, data: Dataset) -> None:
     """Refuse what could be fitted and not scored, before anything is reserved.
 
     Raises:
@@ -180,7 +182,7 @@ class Goodness:
     A class of a module: the rows may be in another process, which has to load it.
     """
 
-    model: Any
+    model: Model
     schema: Schema
 
     def __call__(self, columns: dict[str, Any]) -> Floats:
@@ -253,7 +255,7 @@ class NoiseLaw:
         return np.asarray(high)
 
 
-def noise_of(leaf: Node, relation: str) -> NoiseLaw:
+def score_noise(leaf: Node, relation: str) -> NoiseLaw:
     """The law of what one sum of shares was released with."""
     if isinstance(leaf, Laplace):
         return NoiseLaw("laplace", leaf.scale)

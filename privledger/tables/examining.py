@@ -7,9 +7,9 @@ opinion: a table without faults is one that `protect` takes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import define, evolve, field, frozen
@@ -24,9 +24,11 @@ from privledger.tables.listing import TEXT
 from privledger.tables.raw import Text, arrow_of, check_family, raw_numbers
 from privledger.tables.sources import scan_files
 
+Held: TypeAlias = Any
+"""A column of one piece: an Arrow array, or texts."""
 SHOWN = 8
 MOST = 10_000
-"""Cells with a fault that are looked up one by one, for each column and piece of the table."""
+"""Held with a fault that are looked up one by one, for each column and piece of the table."""
 HINTS = {
     "numbers only": "missing_value_marker, if a text stands for an empty cell",
     "NaN": "missing = true, if cells may be empty",
@@ -42,7 +44,7 @@ HINTS = {
 
 @frozen
 class Fault:
-    """Cells that break one rule.
+    """Held that break one rule.
 
     Attributes:
         column: its name; "" for a file. rule: what the guard would say.
@@ -112,12 +114,12 @@ def examined(path: str | Path, schema: Schema) -> Examination:
     bad = {one.column for one in faults}
     known = [name for name in (*columns, *person) if name not in bad]
     cells: dict[tuple[str, str], _Found] = {}
-    cuts, ids, rows = {name: Counter[str]() for name in known}, list[Any](), 0
+    cuts, ids, rows = {name: Counter[str]() for name in known}, list[Held](), 0
     try:
         for piece in origin.pieces(tuple(known), MOST) if known else ():
             size = 0
             for name in known:
-                held: Any = piece.columns[name]
+                held: Held = piece.columns[name]
                 size = len(held.array if isinstance(held, Text) else held)
                 if name in columns:
                     _look(held, columns[name], rows, cells, cuts[name])
@@ -136,7 +138,8 @@ def examined(path: str | Path, schema: Schema) -> Examination:
         people)
 
 
-def _unfit(found: Any, columns: dict[str, Column], person: tuple[str, ...]) -> Iterator[Fault]:
+def _unfit(found: Mapping[str, str], columns: dict[str, Column], person: tuple[str, ...]
+           ) -> Iterator[Fault]:
     for name in (*columns, *person):
         if name not in found:
             yield Fault(name, "missing column")
@@ -147,11 +150,11 @@ def _unfit(found: Any, columns: dict[str, Column], person: tuple[str, ...]) -> I
                 yield Fault(name, str(error))
 
 
-def _look(held: Any, column: Column, first: int, cells: dict[tuple[str, str], _Found],
+def _look(held: Held, column: Column, first: int, cells: dict[tuple[str, str], _Found],
           cut: Counter[str]) -> None:
     """Note the cells of one piece that have a fault, and what clipping would cut of others."""
-    array: Any = held.array if isinstance(held, Text) else arrow_of(held)
-    wrap: Callable[[Any], Any] = (lambda one: Text(one, held.decimal)) if isinstance(
+    array: Held = held.array if isinstance(held, Text) else arrow_of(held)
+    wrap: Callable[[Held], Held] = (lambda one: Text(one, held.decimal)) if isinstance(
         held, Text) else lambda one: one
     bad = np.zeros(len(array), dtype=np.bool_)
     waiting, left = [(0, len(array))], MOST

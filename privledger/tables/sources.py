@@ -333,7 +333,7 @@ def read_features(path: str | Path, schema: Schema) -> Any:
     return as_frame(_read(path, Wanted(schema, target=False, people=False)))
 
 
-def read_all(path: str | Path, schema: Schema) -> tuple[Any, Any]:
+def read_with_target(path: str | Path, schema: Schema) -> tuple[Any, Any]:
     """As `read_table`; the target is None where the schema names none."""
     if any(column.role == "target" for column in schema.columns):
         return read_table(path, schema)
