@@ -59,7 +59,7 @@ def test_a_mean_by_group_is_one_command(ask, tmp_path):
     assert rows["south", "mean(pay)"]["value"] == pytest.approx(50, abs=5)
     assert rows["south", "mean(pay)"]["low"] < rows["south", "mean(pay)"]["high"]
     refused = ask(QUERY)
-    assert refused.exit_code == 1 and "nothing was read" in refused.stderr
+    assert refused.exit_code == 1 and "othing was read" in refused.stderr
     with pl.Ledger.open(tmp_path / "people.ledger", read_only=True) as ledger:
         assert ledger.spent == pytest.approx(1.0) and ledger.verify() == []
 

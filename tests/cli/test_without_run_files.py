@@ -44,7 +44,7 @@ def test_a_fit_is_one_command_and_goes_on_with_its_ledger(call, folder):
     assert pl.load_model(folder / "m").private_score_.share == 0.2
     assert fit(call, folder, "--epsilon", 1).exit_code == 0
     refused = fit(call, folder, "--epsilon", 1)
-    assert refused.exit_code == 1 and "nothing was read" in refused.stderr
+    assert refused.exit_code == 1 and "othing was read" in refused.stderr
     with pl.Ledger.open(folder / "t.ledger", read_only=True) as ledger:
         assert ledger.spent == pytest.approx(2.0) and ledger.verify() == []
         assert {one.event.data for one in ledger.state.grants.values()} != {""}

@@ -220,7 +220,7 @@ def test_a_refused_reservation_says_that_nothing_was_granted(place):
         ledger.request(G, guard(ledger))
     with pytest.raises(pl.LedgerError) as caught:
         ledger._history.flush()
-    assert "nothing was" not in str(caught.value)
+    assert "othing was" not in str(caught.value)
 
 
 def test_killed_between_the_entries_and_the_removal_it_is_taken_up_once(place, monkeypatch):

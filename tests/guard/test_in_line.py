@@ -129,7 +129,7 @@ def test_nobody_overtakes_and_all_are_served(where):
     waits[0].start()
     while not ledger._history.state.line:
         time.sleep(0.01)
-    with pytest.raises(pl.BudgetExceeded, match="turn"):
+    with pytest.raises(pl.BudgetExceeded, match="first in the queue"):
         ledger.request(small, data)
     waits[1].start()
     while len(ledger._history.state.line) < 2:
@@ -207,7 +207,7 @@ def test_whoever_is_killed_while_it_waits_holds_nobody_up(tmp_path):
         assert child.poll() is None and time.monotonic() < until
         time.sleep(0.02)
     small = pl.Laplace(10.5)
-    with pytest.raises(pl.BudgetExceeded, match="turn"):
+    with pytest.raises(pl.BudgetExceeded, match="first in the queue"):
         ledger.request(small, data)
     spent = ledger.spent
     os.kill(child.pid, signal.SIGKILL)
@@ -317,7 +317,7 @@ def test_small_requests_pass_who_waits_for_another_process(tmp_path):
         assert f"until {place.until}" in CliRunner().invoke(main, ["log", str(where)]).output
         for _ in range(3):
             ledger.request(small, data).close()
-        with pytest.raises(pl.BudgetExceeded, match="turn"):
+        with pytest.raises(pl.BudgetExceeded, match="first in the queue"):
             ledger.request(small, data)  # no room beside it any more
         held.close(failed=RuntimeError)
         assert child.wait(60) == 0  # it comes all the same

@@ -182,7 +182,7 @@ def test_handles_do_not_lead_out_of_the_part():
 def test_members_without_a_proof_are_refused(member):
     node = pl.Parallel([member, ONE], certificate="iid_per_record")
     _, data, session = opened(node, filter="basic")
-    with session, pytest.raises(pl.errors.UnsupportedNode, match="nothing was read"):
+    with session, pytest.raises(pl.errors.UnsupportedNode, match="othing was read"):
         session.within(node, data.partition(2)[0])
 
 
