@@ -241,7 +241,7 @@ def group_price(field: Any, relation: str) -> Price:
     failure = -math.expm1(groups * math.log1p(-alone))
     if field["noise"] == "laplace":
         epsilon = groups / field["scale"]
-        return pure_price(epsilon, laplace_curve(epsilon), failure=failure)
+        return Price(laplace_curve(epsilon), epsilon, None, *of_laplace(epsilon), failure)
     squared = groups / field["scale"] ** 2
     return Price(lambda order: order * squared / 2, gdp=squared, failure=failure)
 
