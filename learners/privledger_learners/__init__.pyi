@@ -24,11 +24,16 @@ from privledger_learners.group_selection import group_node as group_node
 from privledger_learners.group_selection import select_groups as select_groups
 from privledger_learners.joint_tree import JointTreeClassifier as JointTreeClassifier
 from privledger_learners.joint_tree import JointTreeRegressor as JointTreeRegressor
+from privledger_learners.k_means import PrivateKMeans as PrivateKMeans
 from privledger_learners.label_private import LabelPrivateClassifier as LabelPrivateClassifier
+from privledger_learners.least_squares import LeastSquaresRegressor as LeastSquaresRegressor
 from privledger_learners.linear import LinearClassifier as LinearClassifier
 from privledger_learners.linear import LinearRegressor as LinearRegressor
 from privledger_learners.mrf import MultinomialForestClassifier as MultinomialForestClassifier
+from privledger_learners.naive_bayes import NaiveBayesClassifier as NaiveBayesClassifier
+from privledger_learners.naive_bayes import NearestCentroidClassifier as NearestCentroidClassifier
 from privledger_learners.partitioning import PrivateEnsembleClassifier as PrivateEnsembleClassifier
+from privledger_learners.principal import PrivatePCA as PrivatePCA
 from privledger_learners.search import PrivateSearchCV as PrivateSearchCV
 from privledger_learners.sgbdt import SGBDTClassifier as SGBDTClassifier
 from privledger_learners.sgbdt import SGBDTRegressor as SGBDTRegressor

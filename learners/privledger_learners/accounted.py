@@ -99,15 +99,15 @@ def note_rows(learner: Any, ledger: Any, X: Any, y: Any, schema: pl.Schema) -> N
 
 def _sketch(X: Any, y: Any, schema: pl.Schema) -> np.ndarray | None:
     """The smallest keyed digests of the rows, sorted; equal for equal rows."""
-    labels = np.asarray(y).reshape(-1)
-    if not 0 < len(labels) <= MOST_ROWS:
+    labels = np.zeros(0) if y is None else np.asarray(y).reshape(-1)
+    if len(labels) > MOST_ROWS:
         return None  # before a large table is encoded once more
     columns = pl.encode_features(X, schema)
-    if len(labels) != columns.n_rows:
+    if not 0 < columns.n_rows <= MOST_ROWS or (y is not None and len(labels) != columns.n_rows):
         return None
     total = np.zeros(columns.n_rows, dtype=np.uint64)
     arrays = [np.asarray(array, dtype=np.float64) for array in columns.arrays]
-    if labels.dtype.kind in "fiub":
+    if len(labels) and labels.dtype.kind in "fiub":
         arrays.append(labels.astype(np.float64))
     for place, array in enumerate(arrays):
         weight = _WEIGHTS[place % len(_WEIGHTS)]

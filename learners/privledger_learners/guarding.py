@@ -40,8 +40,10 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         X, y, schema = infer_schema(learner, X, y)
     else:
         note_features(learner, X, fitting=True)
-    if y is None:
+    if y is None and learner.info.tasks:
         raise pl.errors.DataError(NO_TARGET)
+    if not has_target(schema):
+        y = None  # as scikit-learn's: a learner of features alone is given one and ignores it
     simulated = learner.mode == "simulation"
     seed = learner.random_state if simulated and isinstance(learner.random_state, int) else None
     # A key of its own: nobody is looked up in a ledger that goes with the model.
@@ -135,19 +137,16 @@ def note_features(learner: Any, X: Any, *, fitting: bool) -> None:
 
 def infer_schema(learner: Any, X: Any, y: Any) -> tuple[Any, Any, pl.Schema]:
     """Bounds and classes from the data: simulation only, NOT PRIVATE."""
+    if not learner.info.tasks:
+        X = validate_data(learner, X, ensure_all_finite="allow-nan", dtype="numeric")
+        learner._inferred = True
+        return X, None, pl.Schema("inferred, NOT PRIVATE", inferred_features(X), None, True)
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None")
     regression = "regression" in learner.info.tasks
     X, y = validate_data(learner, X, y, ensure_all_finite="allow-nan", y_numeric=regression,
                          dtype="numeric")
     learner._inferred = True
-    columns = []
-    for place in range(X.shape[1]):
-        values = X[:, place].astype(float)
-        known = values[np.isfinite(values)]
-        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-        columns.append(pl.Column(f"x{place}", "numeric", "feature", low,
-                                 high if high > low else low + 1.0, missing=True))
     if regression:
         low, high = float(np.min(y)), float(np.max(y))
         target = pl.Column("target", "numeric", "target", low, high if high > low else low + 1.0)
@@ -157,7 +156,24 @@ def infer_schema(learner: Any, X: Any, y: Any) -> tuple[Any, Any, pl.Schema]:
         if len(labels) < 2:
             raise ValueError("Classifier can't train when only one class is present.")
         target = pl.Column("target", "categorical", "target", categories=tuple(labels.tolist()))
-    return X, y, pl.Schema("inferred, NOT PRIVATE", (*columns, target), None, True)
+    return X, y, pl.Schema("inferred, NOT PRIVATE", (*inferred_features(X), target), None, True)
+
+
+def inferred_features(X: np.ndarray) -> tuple[pl.Column, ...]:
+    """Numeric columns with the bounds that the table has: simulation only, NOT PRIVATE."""
+    columns = []
+    for place in range(X.shape[1]):
+        values = X[:, place].astype(float)
+        known = values[np.isfinite(values)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+        columns.append(pl.Column(f"x{place}", "numeric", "feature", low,
+                                 high if high > low else low + 1.0, missing=True))
+    return tuple(columns)
+
+
+def has_target(schema: pl.Schema) -> bool:
+    """Whether the schema lists a column to be learned."""
+    return any(column.role == "target" for column in schema.columns)
 
 
 def forget_guarded(state: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from privledger.questions.cells import (
     IntervalCells,
     LabelledCells,
     MappedCells,
+    NearestCells,
     RowsPerPersonCells,
 )
 from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
@@ -55,6 +56,7 @@ __all__ = [
     "LabelledCells",
     "LinearGradient",
     "MappedCells",
+    "NearestCells",
     "Ones",
     "Picked",
     "QuantileChoice",

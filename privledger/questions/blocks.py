@@ -420,10 +420,14 @@ def _shorten(columns: list[NDArray[np.float64]], block: Block, norm: int) -> Non
 
 MOST_ENTRIES = 1 << 11
 """Numbers that one record contributes, at most: the clip is right to 2^-40 up to there."""
-KINDS = ("values", "products")
+KINDS: dict[str, Callable[[int], int]] = {
+    "values": lambda many: many, "squares": lambda many: 1 + 2 * many,
+    "products": lambda many: (many + 1) * (many + 2) // 2}
+"""Numbers of a row of so many columns."""
 
 
-def _names(value: object) -> tuple[str, ...]:
+def column_names(value: object) -> tuple[str, ...]:
+    """Distinct names of columns, or a refusal."""
     names = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
     if not names or len(set(names)) < len(names) or not all(type(one) is str for one in names):
         raise InvalidValue("names", type(value).__name__, "a list of distinct columns")
@@ -436,16 +440,17 @@ class RowValues:
 
     With `kind` "products" the vector is that of all products of two of (1, columns), each pair
     once: 1, the columns, then their squares and products, in rows of the upper triangle. Its sum
-    is all that a mean, a covariance or a least-squares fit takes from the table.
+    is all that a mean, a covariance or a least-squares fit takes from the table. With "squares" it
+    is 1, the columns and their squares.
 
     Attributes:
         names: numeric features, or "" for the target, distinct.
         clip: largest norm of one record's vector (L2 under Gaussian noise, L1 under Laplace
             noise); a longer one is shortened as a whole. `longest` of it never bites in L2.
-        kind: `values` or `products`.
+        kind: `values`, `squares` or `products`.
     """
 
-    names: tuple[str, ...] = field(converter=_names)
+    names: tuple[str, ...] = field(converter=column_names)
     clip: float
     kind: str = "values"
     signed: bool = field(default=True, init=False)
@@ -454,15 +459,14 @@ class RowValues:
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
         if self.kind not in KINDS:
-            raise InvalidValue("kind", self.kind, "values or products")
+            raise InvalidValue("kind", self.kind, f"one of {', '.join(KINDS)}")
         if self.width > MOST_ENTRIES:
             raise InvalidValue("names", len(self.names), f"at most {MOST_ENTRIES} numbers a row")
 
     @property
     def width(self) -> int:
         """Numbers per record."""
-        many = len(self.names)
-        return many if self.kind == "values" else (many + 1) * (many + 2) // 2
+        return KINDS[self.kind](len(self.names))
 
     @property
     def reads_target(self) -> bool:
@@ -476,7 +480,9 @@ class RowValues:
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """Every record's vector, shape (n, width), or (n,) for one column."""
-        columns = [_scaled(name, rows) for name in self.names]
+        columns = [scaled_column(name, rows) for name in self.names]
+        if self.kind == "squares":
+            columns = [np.ones(rows.n), *columns, *map(np.square, columns)]
         if self.kind == "products":
             columns.insert(0, np.ones(rows.n))
             columns = [a * b for a, b in combinations_with_replacement(columns, 2)]
@@ -487,10 +493,11 @@ class RowValues:
 
 def longest(names: int, kind: str = "values") -> float:
     """No vector of so many columns is longer in L2: every entry lies in [-1, 1]."""
-    return math.sqrt(names if kind == "values" else (names + 1) * (names + 2) // 2)
+    return math.sqrt(KINDS[kind](names))
 
 
-def _scaled(name: str, rows: Rows) -> NDArray[np.float64]:
+def scaled_column(name: str, rows: Rows) -> NDArray[np.float64]:
+    """Inside the guard: a numeric column ("" is the target) on [-1, 1] by its public bounds."""
     schema = rows.features.schema
     if name:
         place = schema.feature_index(name)

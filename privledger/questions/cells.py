@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
 from privledger.facts.columns import MISSING, TableFacts, has_label
 from privledger.facts.values import fixed, refuse
-from privledger.questions.blocks import target_of
-from privledger.rounding import MOST_COUNT, number, whole_numbers
+from privledger.questions.blocks import column_names, scaled_column, target_of
+from privledger.rounding import MOST_COUNT, finite_array, number, whole_numbers
 from privledger.rounding import count as limited
 from privledger.tables.chunk import Rows
 
@@ -161,6 +161,62 @@ class IntervalCells:
         cells = np.searchsorted(self.edges, column, side="right")
         cells[np.isnan(column)] = self.count - 1
         return cells
+
+
+def _centers(value: Any) -> NDArray[np.float64]:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise InvalidValue("centers", type(value).__name__, "a list of rows")
+    rows = [finite_array("centers", list(row) if isinstance(row, Iterable) else row)
+            for row in value]
+    return fixed(rows if len({row.shape for row in rows}) == 1 else np.zeros(0))
+
+
+@frozen(eq=False)
+class NearestCells:
+    """The nearest of public or released centres; of several the first.
+
+    Attributes:
+        names: numeric features, each scaled to [-1, 1] by its public bounds; missing counts zero.
+        centers: on that scale, shape (cells, features); kept as a copy that nobody can change.
+    """
+
+    names: tuple[str, ...] = field(converter=column_names)
+    centers: NDArray[np.float64] = field(converter=_centers, repr=False)
+    by_record: bool = field(default=True, init=False)
+    reads_label: bool = field(default=False, init=False)
+    has_coins: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.centers.ndim != 2 or self.centers.shape[1] != len(self.names) or not (
+                np.abs(self.centers) <= 1).all() or "" in self.names:
+            raise InvalidValue("centers", self.centers.shape, "numbers in [-1, 1] of shape (cells, "
+                               "features); the target is no feature")
+        limited("NearestCells centers", len(self.centers), most=MOST_COUNT)
+
+    @property
+    def count(self) -> int:
+        """One cell for each centre."""
+        return len(self.centers)
+
+    def certificate(self, public_features: bool) -> str:
+        return by_predicate(self.reads_label, public_features)
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: the columns are numeric."""
+        for name in self.names:
+            facts.column(name, "numeric")
+
+    def index(self, rows: Rows) -> NDArray[Any]:
+        """As `Cells.index`: column by column, so the same on every machine, for every chunk."""
+        columns = [scaled_column(name, rows) for name in self.names]
+        nearest, found = np.full(rows.n, np.inf), np.zeros(rows.n, dtype=np.int64)
+        for place, center in enumerate(self.centers):
+            away = np.zeros(rows.n)
+            for column, middle in zip(columns, center, strict=True):
+                away += np.square(column - middle)
+            nearer = away < nearest
+            nearest[nearer], found[nearer] = away[nearer], place
+        return found
 
 
 @frozen(eq=False)

@@ -46,6 +46,7 @@ from privledger.questions.cells import (
     IndexCells,
     LabelledCells,
     MappedCells,
+    NearestCells,
     RowsPerPersonCells,
 )
 from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
@@ -76,7 +77,7 @@ QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, Quanti
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, ColumnMoments, RowValues,
                             CustomValue, Gradient, Hessian, LinearGradient)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, MappedCells, LabelledCells,
-                           IndexCells, RowsPerPersonCells)
+                           IndexCells, NearestCells, RowsPerPersonCells)
 MOVES: tuple[type, ...] = (*CELLS, RowEncoding)
 """Cells, and what moves a score beside them."""
 NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun, Votes, CustomScores)

@@ -138,6 +138,8 @@ NUMBERS = {
            (6, "weight", POSITIVE), (7, "reach", [*POSITIVE, 64.5]))},
     "LinearGradient.clip": (lambda b, d, v: pl.questions.LinearGradient(
         pl.questions.RowEncoding(["size"], [0], [0.0], [1.0], [False]), v), POSITIVE),
+    "NearestCells.centers": (lambda b, d, v: pl.questions.NearestCells(["size"], [[v]]),
+                             [*NONE, 1.0000000000000002, -2, 1e300]),
     "RowValues.clip": (lambda b, d, v: pl.questions.RowValues(["size"], v), POSITIVE),
     "Dataset.row_sum.clip": (lambda b, d, v: d.row_sum(["size"], clip=v),
                              [value for value in POSITIVE if value is not None]),
@@ -378,7 +380,7 @@ NO_NUMBERS = {
         "Choice.allowed", "Column.missing_value_marker",
         "Dataset.custom.function", "Exponential.score_change", "OneOf.nodes",
         "Parallel.nodes",
-        "RowValues.names", "RowEncoding.names", "RowEncoding.wide",
+        "RowValues.names", "NearestCells.names", "RowEncoding.names", "RowEncoding.wide",
         "Query.blocks", "Schema.columns", "Schema.from_dict.value", "Score.add.cells",
         "Sequential.nodes", "TreeCells.tests", "Tuning.shape", "from_dp_event.event",
         "from_json.value", "Test.table", "Session.best_of.node", "Session.within.node",

@@ -40,6 +40,11 @@ LEARNERS = {
     "linear-classifier": (CLASSES, {"n_steps": 5}),
     "linear-regressor": (NUMBER, {"n_steps": 5}),
     "marginal-synthesizer": (CLASSES, {}),
+    "naive-bayes-classifier": (CLASSES, {}),
+    "nearest-centroid-classifier": (CLASSES, {}),
+    "least-squares-regressor": (NUMBER.select(("x", "n")), {}),
+    "k-means": (NUMBER, {"n_clusters": 3}),
+    "pca": (NUMBER, {}),
     "private-ensemble-classifier": (CLASSES, {}),
     "summary": (NUMBER, {"statistics": ["mean(x)", "count"], "by": ["c"]}),
     "sgbdt-regressor": (NUMBER, {"n_trees": 5}),
@@ -64,7 +69,6 @@ def table(schema, n=200, seed=1):
 def fitted(name, **more):
     schema, params = LEARNERS[name]
     kind = pl.load_learner(name)
-    delta = 1e-6 if name.startswith(("sgbdt", "linear", "marginal")) else 0.0
-    learner = kind(epsilon=5.0, delta=delta, schema=schema, **params, **more)
+    learner = kind(epsilon=5.0, schema=schema, **params, **more)
     return learner.fit(*table(schema))
 

@@ -50,7 +50,7 @@ def queries(data, rng):
               pl.questions.ColumnValue("x", float(rng.normal()), 0.01,
                                        clip=float(rng.uniform(0.01, 3)))]
     blocks += [pl.questions.RowValues(["x"] if classes else ["x", ""], float(rng.uniform(0.1, 3)),
-                                      kind) for kind in ("values", "products")]
+                                      kind) for kind in ("values", "squares", "products")]
     blocks += [pl.questions.ColumnMoments("x", -1.0, float(rng.uniform(0, 3)), degree)
                for degree in (1, 2, 3)]
     if classes:
@@ -85,6 +85,7 @@ def queries(data, rng):
              pl.questions.MappedCells([data.cells("x", [0.0]), data.cells("c")],
                                       rng.integers(0, 4, 3 * data.cells("c").count), 4,
                                       bool(rng.integers(2))),
+             pl.questions.NearestCells(["x"], rng.uniform(-1, 1, (3, 1))),
              pl.questions.CategoryCells("", 3) if classes else tree]
     for _ in range(6):
         chosen = rng.choice(len(blocks), rng.integers(1, 4), replace=False)

@@ -62,6 +62,7 @@ def sums():
                       Q.ColumnMoments("x", -1.0, 1.0, 2, True),
                       squared.gradient(0.7), squared.hessian(0.5),
                       Q.RowValues(("x", "z", ""), 1.5, "products"),
+                      Q.RowValues(("x", ""), 0.9, "squares"),
                       Q.LinearGradient(rows, 2.0, squared))),
             (classes, (Q.Ones(), Q.ClassIs(1), softmax.gradient(0.4, filtered=True),
                        softmax.hessian(), Q.CustomValue(lambda t: t["z"] / 3, 9.0, "a row"),
@@ -72,6 +73,7 @@ def sums():
                       Q.ResidualCells(squared if data is number else softmax, (0.1, 0.5)),
                       Q.CrossCells(Q.CategoryCells("c", 4), Q.IntervalCells("z", (50.0,))),
                       Q.MappedCells([Q.CategoryCells("c", 4)], [0, 2, 1, 2], 3, True),
+                      Q.NearestCells(("x", "z"), [[0.0, -0.9], [0.1, 0.2], [0.1, -0.5]]),
                       Q.RowsPerPersonCells((2.0,))):
             yield data.query(blocks, cells), pl.Gaussian(3.0, (0.125,) * (len(blocks) - 1) + (
                 1 - 0.125 * (len(blocks) - 1),))
