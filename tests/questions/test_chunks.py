@@ -75,8 +75,8 @@ def sums():
                       Q.MappedCells([Q.CategoryCells("c", 4)], [0, 2, 1, 2], 3, True),
                       Q.NearestCells(("x", "z"), [[0.0, -0.9], [0.1, 0.2], [0.1, -0.5]]),
                       Q.RowsPerPersonCells((2.0,))):
-            yield data.query(blocks, cells), pl.Gaussian(3.0, (0.125,) * (len(blocks) - 1) + (
-                1 - 0.125 * (len(blocks) - 1),))
+            yield data.query(blocks, cells), pl.Gaussian(3.0, (0.0625,) * (len(blocks) - 1) + (
+                1 - 0.0625 * (len(blocks) - 1),))
 
 
 def thresholds():
