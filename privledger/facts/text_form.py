@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TypeVar
 
 from attrs import field, frozen
 
 from privledger.errors import SchemaError
 
+Bound = TypeVar("Bound")
 SEPARATORS = (",", ";", "\t", "|", ":")
 QUOTES = ('"', "'")
 DECIMALS = (".", ",")
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "iso-8859-15", "utf-16")
 
 
-def _texts(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _texts(value: Sequence[str]) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else value  # type: ignore[return-value]
 
 
 @frozen
@@ -57,7 +58,7 @@ class TextForm:
             raise SchemaError(f"[reading]: a table with {', '.join(_KEYS)}")
         return TextForm(**value)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """What differs from a usual CSV file."""
         said = {name: getattr(self, name) for name in _KEYS}
         usual = TextForm()
@@ -94,7 +95,7 @@ def day(value: object) -> datetime.date | None:
     return found if found is not None and found.isoformat() == value else None
 
 
-def in_days(value: Any, since: object) -> Any:
+def in_days(value: Bound, since: object) -> Bound | int:
     """A bound as days since a date, where it is a date; anything else as it is."""
     found, first = day(value), day(since)
     return value if found is None or first is None else (found - first).days

@@ -350,7 +350,7 @@ class Member:
                                  "used already. Nothing was read")
         return Member(own, self.whole, self.steps, self._left, data)
 
-    def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
+    def release(self, mechanism: object, query: object, *, rollover: int = 0) -> object:
         """A release of the grant, on this part."""
         return self.whole.release(mechanism, query, rollover=rollover,
                                   under=self.steps[0] if self.steps else None)
@@ -359,11 +359,11 @@ class Member:
         """No individual filter has a proof inside a part."""
         raise NotGranted("an individual filter inside a part has no proof; nothing was read")
 
-    def best_of(self, *given: Any) -> Best | None:
+    def best_of(self, *given: object) -> Best | None:
         """No tuning is a member for somebody else."""
         raise NotGranted("a tuning inside a part has no proof; nothing was read")
 
-    def within(self, *given: Any) -> Dataset:
+    def within(self, *given: object) -> Dataset:
         """Parts of parts are asked of the grant."""
         raise NotGranted("parts of a part have no member of their own; nothing was read")
 
