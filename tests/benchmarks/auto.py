@@ -3,6 +3,7 @@
     OMP_NUM_THREADS=1 python tests/benchmarks/auto.py --data DIR               measure, then write
     OMP_NUM_THREADS=1 python tests/benchmarks/auto.py --data DIR --anew sgbdt  one learner again
     python tests/benchmarks/auto.py                                            write again
+    OMP_NUM_THREADS=1 python tests/benchmarks/auto.py --data MORE --kept FILE  other sets: FILE only
 
 Each fit is one line of docs/figures/which-learner.jsonl, written as soon as it is known: a run that
 was stopped goes on where it ended.
@@ -66,6 +67,13 @@ def load(folder: Path, name: str) -> tuple[pl.Schema, Any, np.ndarray]:
     path = folder / name / f"{name}.npz"
     X, y = pl.read_table(path if path.exists() else path.with_suffix(".csv.gz"), schema)
     return schema, X, np.asarray(y)
+
+
+def sets_of(folder: Path) -> list[str]:
+    """Names of the sets in a folder, in the order of the page where it has one."""
+    there = sorted(path.parent.name for path in folder.glob("*/schema.json"))
+    return [name for name in SMALLEST_FIRST if name in there] + [
+        name for name in there if name not in SMALLEST_FIRST]
 
 
 def rows_of(table: Any, places: np.ndarray) -> Any:
@@ -180,9 +188,10 @@ def wanted(arguments: argparse.Namespace) -> Iterator[tuple[str, int, float, str
 
 def measure(arguments: argparse.Namespace) -> None:
     """All that is wanted and not there yet."""
-    kept = [line for line in auto_page.lines(KEPT) if line["learner"] != arguments.anew]
+    path = arguments.kept
+    kept = [line for line in auto_page.lines(path) if line["learner"] != arguments.anew]
     if arguments.anew:
-        KEPT.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
     done = {(line["set"], line["seed"], line["epsilon"], line["learner"]) for line in kept}
     held: tuple[str, Any] = ("", None)
     for name, seed, epsilon, learner in wanted(arguments):
@@ -194,7 +203,7 @@ def measure(arguments: argparse.Namespace) -> None:
         if found is None:
             continue
         line = {"set": name, "seed": seed, "epsilon": epsilon, "learner": learner, **found}
-        with KEPT.open("a", encoding="utf-8") as file:
+        with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(line, file=sys.stderr, flush=True)
 
@@ -206,7 +215,9 @@ def _stop(*_: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder of data sets; without it, nothing is measured")
-    parser.add_argument("--sets", nargs="+", default=list(SMALLEST_FIRST))
+    parser.add_argument("--kept", type=Path, default=KEPT, help="of other sets: means "
+                        "are printed in place of the page")
+    parser.add_argument("--sets", nargs="+", help="folders; all that are there, small ones first")
     parser.add_argument("--learners", nargs="+", default=list(LEARNERS), choices=LEARNERS)
     parser.add_argument("--anew", choices=LEARNERS, help="forget what this one did")
     parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS))
@@ -215,8 +226,13 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGALRM, _stop)
     if arguments.data:
+        arguments.sets = arguments.sets or sets_of(Path(arguments.data))
         measure(arguments)
-    auto_page.write(KEPT, DOCS)
+    if arguments.kept == KEPT:
+        auto_page.write(KEPT, DOCS)
+        return
+    for row in auto_page.averages(auto_page.means(auto_page.lines(arguments.kept)), bool):
+        print(*row, sep="  ")
 
 
 if __name__ == "__main__":
