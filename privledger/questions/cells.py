@@ -163,7 +163,7 @@ class IntervalCells:
         return cells
 
 
-def _centers(value: Any) -> NDArray[np.float64]:
+def _centers(value: object) -> NDArray[np.float64]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes):
         raise InvalidValue("centers", type(value).__name__, "a list of rows")
     rows = [finite_array("centers", list(row) if isinstance(row, Iterable) else row)
@@ -206,7 +206,7 @@ class NearestCells:
         for name in self.names:
             facts.column(name, "numeric")
 
-    def index(self, rows: Rows) -> NDArray[Any]:
+    def index(self, rows: Rows) -> NDArray[np.int64]:
         """As `Cells.index`: column by column, so the same on every machine, for every chunk."""
         columns = [scaled_column(name, rows) for name in self.names]
         nearest, found = np.full(rows.n, np.inf), np.zeros(rows.n, dtype=np.int64)
