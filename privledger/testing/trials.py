@@ -25,11 +25,15 @@ def blank_example(schema: Schema, rows: int = 16) -> Example:
     """Equal records at the middle of the public bounds, targets in turn: for any schema."""
     X: dict[str, NDArray[Any]] = {}
     for column in schema.features:
-        value = ((column.lower + column.upper) / 2 if column.kind == "numeric"
-                 else column.categories[0])
-        X[column.name] = np.array([value] * rows)
+        # Room for every category: a longer text, written into an array of short ones, is cut.
+        X[column.name] = (np.full(rows, (column.lower + column.upper) // 2 if column.integer
+                                  else (column.lower + column.upper) / 2)
+                          if column.kind == "numeric" else
+                          np.full(rows, column.categories[0], dtype=column.labels.dtype))
     low, high = extremes(schema)
-    return Example(schema, X, np.array([low, high] * (rows // 2)))
+    y = np.array([low, high] * (rows // 2),
+                 dtype=float if schema.target.kind == "numeric" else schema.target.labels.dtype)
+    return Example(schema, X, y)
 
 
 def outputs_on(learner: Any, table: Example, probes: Any, fits: int,
