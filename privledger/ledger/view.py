@@ -25,11 +25,13 @@ from privledger.ledger.origins import asserted_kinds
 from privledger.ledger.policy import Policy
 from privledger.ledger.state import State
 from privledger.ledger.view_charges import (
+    BudgetFigures,
     ChargeFigures,
     FederatedTrust,
     Part,
     TableSpend,
     alone_of,
+    budgets_of,
     charges_of,
     federated_of,
     grouped_charges,
@@ -200,6 +202,7 @@ class View:
         noise: where it came from: the creation's word, then what releases really used.
         compared: with which receipt the history was compared, and of when; or with none.
         about: whom the promise is about: `row` or `person`.
+        budgets: the ledger's budget, then every cap, each with what counts under it.
     """
 
     uuid: str
@@ -222,6 +225,7 @@ class View:
     policy: Policy | None
     compared: Comparison
     about: str
+    budgets: tuple[BudgetFigures, ...] = ()
     _parts: dict[str, dict[str, Part]] = field(factory=dict, eq=False, repr=False)
 
     @property
@@ -381,7 +385,10 @@ FIGURES = (
     FigureRow("entries", "entries"), FigureRow("head"), FigureRow("noise"),
     FigureRow("private", "", lambda view: not view.simulated),
     FigureRow("refusals", "", lambda view: view.refused), FigureRow("tables"),
-    FigureRow("windows"), FigureRow("policy"), FigureRow("about"))
+    FigureRow("windows"), FigureRow("policy"), FigureRow("about"), FigureRow("unit"),
+    FigureRow("amount", "", lambda view: view.total.own),
+    FigureRow("share", "", lambda view: view.total.share),
+    FigureRow("caps", "", lambda view: view.budgets[1:]))
 """All that is told of a ledger as a whole; what depends on the rows is in none of them."""
 
 
@@ -407,17 +414,18 @@ def view_of(state: State, entries: Iterable[Entry] = (), *,
     for event in readable(known, Released):
         releases.setdefault(event.grant, []).append(event)
         noise[event.noise or ""] = None
+    charges = charges_of(state)
     return View(
         uuid=state.uuid, mode=state.mode, relation=state.relation, budget=state.budget,
         rule=state.rule, asked_filter=state.filter_asked,
         total=total_of(state), left=left_of(state), entries=state.position + 1,
-        head=state.head, charges=charges_of(state), refused=state.refusals,
+        head=state.head, charges=charges, refused=state.refusals,
         refusals=tuple(one for one in readable(known, Refused) if one.counts),
         releases={name: _lines(found) for name, found in releases.items()},
         about=state.unit, windows=state.opened,
         rows={name: table.rows for name, table in state.tables.items()},
         noise=tuple(text for text in noise if text), policy=state.policy,
-        compared=compared or comparison())
+        compared=compared or comparison(), budgets=budgets_of(state, charges))
 
 
 def readable(entries: Iterable[Entry], kind: type[E]) -> Iterator[E]:

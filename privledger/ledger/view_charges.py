@@ -20,7 +20,7 @@ from privledger.ledger.events import (
     ScopeOpened,
     Settled,
 )
-from privledger.ledger.filters import Cap, FilterRule
+from privledger.ledger.filters import Budget, Cap, FilterRule
 from privledger.ledger.origins import (
     asserted_kinds,
     claims_of,
@@ -29,7 +29,7 @@ from privledger.ledger.origins import (
     origin_text,
 )
 from privledger.ledger.state import GrantState, ScopeState, State
-from privledger.ledger.view_figures import REMAINDER, SHARE, Amount, Figure
+from privledger.ledger.view_figures import CHOSEN, REMAINDER, SHARE, Amount, Figure
 
 # The plan in an entry -> a node. A page asks for one plan many times: it is read once.
 
@@ -510,22 +510,71 @@ def how_often(rule: FilterRule, units: int, delta_units: int, spent: int,
     return min(fits) if fits else None
 
 
+@frozen
+class BudgetFigures:
+    """The ledger's budget or one of its caps, and what counts under it.
+
+    Attributes:
+        name: `LEDGER`, or the title of a cap. windowed: it counts one window only.
+        epsilon, delta: as they were chosen. spent: epsilon of what counts under it, at that delta.
+        amount: the same in the filter's unit. share: of the cap in that unit.
+        full: of the unit's share and delta's, whichever is nearer its cap.
+        left: epsilon of the largest plan that still fits.
+        times: how many more charges like the newest one under it fit, exactly; None where there
+            was none, or any number fits.
+    """
+
+    name: str
+    windowed: bool
+    epsilon: Figure
+    delta: Figure
+    spent: Figure
+    amount: Figure
+    share: Figure
+    full: Figure
+    left: Figure
+    times: int | None
+
+
+def budgets_of(state: State, charges: Sequence[ChargeFigures]) -> tuple[BudgetFigures, ...]:
+    """The ledger's budget, then every cap, as of the open window.
+
+    Args:
+        charges: of the same state; the newest one under a budget is what its `times` is about.
+    """
+    assert state.budget is not None
+    total = total_of(state)
+    found = [_budget(LEDGER, False, state.budget, total, reversed(charges))]
+    for cap, spent in zip(state.caps, state.cap_spent, strict=True):
+        amount = Amount(*spent, None if state.rule is None else cap.rule(state.rule))
+        under = (one for one in reversed(charges) if cap.matches(
+            state.window, one.event if isinstance(one.event, Granted) else None))
+        found.append(_budget(cap.title, cap.per_window or cap.window is not None, cap.budget,
+                             amount, under))
+    return tuple(found)
+
+
+def _budget(name: str, windowed: bool, budget: Budget, amount: Amount,
+            newest_first: Iterable[ChargeFigures]) -> BudgetFigures:
+    rule = amount.rule
+    newest = next((one.asked for one in newest_first if one.asked.units and one.paid), None)
+    times = None if newest is None or rule is None else how_often(
+        rule, newest.units, newest.delta_units, amount.units, amount.delta_units)
+    left = Figure(budget.epsilon, "epsilon", REMAINDER) if rule is None else amount.left
+    return BudgetFigures(name, windowed, Figure(budget.epsilon, direction=CHOSEN),
+                         Figure(budget.delta, "delta", CHOSEN), amount.epsilon, amount.own,
+                         amount.share, _fuller(amount), left, times)
+
+
 def fullness(state: State) -> tuple[tuple[str, Figure], ...]:
     """The share of the ledger's budget, and of each cap of the open window, that is gone."""
-    shares = [(LEDGER, total_of(state).share)]
-    if state.rule is None:
-        return tuple(shares)
-    shares[0] = LEDGER, _fuller(Amount(state.units, state.delta_units, state.rule))
-    for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
-        shares.append((cap.title, _fuller(Amount(units, delta_units, cap.rule(state.rule)))))
-    return tuple(shares)
+    return tuple((one.name, one.full) for one in budgets_of(state, ()))
 
 
 def _fuller(amount: Amount) -> Figure:
     """Of units and delta units, whichever is nearer its cap."""
     rule = amount.rule
-    assert rule is not None
-    if not rule.delta_cap_units:
+    if rule is None or not rule.delta_cap_units:
         return amount.share
     used = Figure(Amount(amount.delta_units, 0, FilterRule(
         rule.kind, rule.order, rule.budget, rule.delta_cap_units)).share.value, SHARE)

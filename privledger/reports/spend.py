@@ -19,6 +19,7 @@ from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.line import is_over
 from privledger.ledger.view import Comparison, ReleaseLine, View, figures_of, view_of
 from privledger.ledger.view_charges import (
+    BudgetFigures,
     ChargeFigures,
     TableSpend,
     federated_of,
@@ -91,6 +92,7 @@ class GrantReport:
         learner, data: who asked, for which table; of a scope, everybody who drew on it.
         epsilon: what its charge alone certifies, at the budget's delta; nothing for a grant on
             a scope, and for what was handed back.
+        amount, share: of its charge, in the filter's unit and of the budget: these add up.
         isolation: `guarded` (in the owner's process) or `brokered` (in a confined one without
             rows); empty for a scope.
         claimed: epsilon that a paper states for the plan, by the learner's word; None where
@@ -122,6 +124,8 @@ class GrantReport:
     library: str = ""
     caps: tuple[str, ...] = ()
     origin: str = ""
+    amount: float = 0.0
+    share: float = 0.0
 
 
 @frozen
@@ -156,6 +160,8 @@ class LedgerReport:
         alone: as `spent`, if every other party of every federation gives its noise away; None
             where nothing ran in one.
         waiting: who stands in line for budget.
+        unit, amount, share: what was spent in the filter's unit, and of the budget in that unit.
+        caps: every cap as of the open window, with what counts under it.
     """
 
     location: str
@@ -188,6 +194,10 @@ class LedgerReport:
     about: str = "row"
     alone: float | None = None
     waiting: tuple[InLine, ...] = ()
+    unit: str = ""
+    amount: float = 0.0
+    share: float = 0.0
+    caps: tuple[BudgetFigures, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -273,7 +283,8 @@ def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:
         isolation=isolation, claimed=claimed, ratio=_ratio(view, one, claimed),
         federated="" if party is None else party.text,
         alone=None if party is None else party.alone.epsilon.value,
-        labels=dict(one.labels), library=one.library, caps=one.caps, origin=one.origin)
+        labels=dict(one.labels), library=one.library, caps=one.caps, origin=one.origin,
+        amount=one.amount.own.value, share=one.amount.share.value)
 
 
 def _claimed(event: Granted) -> float | None:
