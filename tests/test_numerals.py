@@ -106,6 +106,9 @@ BY_HAND = {
     "cli/output.py": {"value"},                      # quality(): how well a model does
     "cli/demo.py": {"100 * scores['model']['accuracy']", "100 * scores['baseline']['accuracy']",
                     "100 * found['open_score']"},    # accuracies
+    "cli/ask.py": {"value"},                         # a noisy count beside its bar
+    "cli/doctor.py": {"median", "(one.below + one.above) / max(rows, 1)"},  # of rows, to the owner
+    "cli/run.py": {"told['records_about']", "told['holdout']"},  # a noisy count, a public share
     "cli/report.py": {"value['bytes'] / 1000"},   # size of a file
     "runs.py": {"held"},                          # part of the rows that is held out
     "cli/serve.py": {"idle"},                      # minutes

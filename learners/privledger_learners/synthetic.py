@@ -186,7 +186,7 @@ class MarginalSynthesizer(PrivateLearner):
             return made
         return pandas.DataFrame(made)
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: object) -> np.ndarray:
         """Log probability of each row's cells under the released tables, shape (n,)."""
         check_is_fitted(self, "tree_")
         note_features(self, X, fitting=False)

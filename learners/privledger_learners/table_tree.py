@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -187,7 +186,7 @@ class TableTree:
         return {column.name: made[column.name] for column in self.schema.columns
                 if column.name in made}
 
-    def log_probabilities(self, X: Any) -> np.ndarray:
+    def log_probabilities(self, X: object) -> np.ndarray:
         """Log probability of the fine cells of every row's features, the target summed over:
         shape (n,)."""
         columns = pl.encode_features(X, self.schema, strict=False)

@@ -15,6 +15,7 @@ from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
 from privledger.ledger import Budget, State
 from privledger.plugins import Holdout
+from privledger.rounding import exact
 from privledger.runs import Evaluation, RunFile
 from privledger.storage import is_url
 
@@ -84,7 +85,7 @@ def run_of(table: str, schema_file: str, schema: Schema, state: State | None,
         learner = f"auto-{'classifier' if schema.task == 'classification' else 'regressor'}"
     if not asked["epsilon"] <= promise.epsilon:
         raise InvalidPlan("--epsilon", asked["epsilon"],
-                          f"at most that of the ledger, {promise.epsilon:g}")
+                          f"at most that of the ledger, {exact(promise.epsilon)}")
     evaluate = None if holdout is None else Evaluation(score=Holdout.of(holdout))
     return RunFile(path=Path("fit"), learner=learner, schema=str(Path(schema_file).absolute()),
                    table=str(Path(table).absolute()), budget=promise, ledger="",

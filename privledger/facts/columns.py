@@ -30,7 +30,7 @@ class TextKey:
     names: tuple[str, ...]
     codes: NDArray[np.int32]
 
-    def at(self, members: NDArray[Any]) -> TextKey:
+    def at(self, members: NDArray[np.integer | np.bool_]) -> TextKey:
         """Of some records."""
         return TextKey(self.names, self.codes[members])
 

@@ -33,8 +33,8 @@ from privledger.accounting.pld import (
     Losses,
     allocated,
     both_ways,
-    currency,
     discrete_laplace_pair,
+    envelope_currency,
     fixed_size,
     gaussian_shift,
     grouped,
@@ -138,7 +138,7 @@ def _several(
     def priced(which: int) -> float:
         """All of it as so many steps of pure DP, or release by release."""
         whole = steps_currencies(inner.pure, steps)[which] if inner.pure < math.inf else math.inf
-        return whole if known is None else min(whole, currency(known, which))
+        return whole if known is None else min(whole, envelope_currency(known, which))
 
     def squared() -> float:
         """Square roots add up from step to step; or less."""
@@ -247,7 +247,7 @@ def _(node: PoissonSample, relation: Relation, orders: Orders) -> Cost:
 
     def priced(which: int) -> float:
         """By the losses inside, or what a coin says of them on a sample; and by pure DP."""
-        found = math.inf if losses is None else currency(losses, which)
+        found = math.inf if losses is None else envelope_currency(losses, which)
         if found == math.inf:
             found = sampled_pure(node.rate, inner.pure, which)
         return min(found, steps_currencies(pure, 1)[which])

@@ -34,9 +34,9 @@ from privledger.accounting.pld import (
     GaussianPair,
     LaplacePair,
     both_ways,
-    currency,
     discrete_gaussian_pair,
     discrete_laplace_pair,
+    envelope_currency,
     pure_pair,
     response_loss,
     response_pair,
@@ -220,7 +220,7 @@ def _(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost
     cost = _pure(epsilon, lambda: _response_rdp(pair, epsilon, orders), relation, pair, price)
     known = cost.losses
     return cost if known is None or buckets <= 6 else evolve(
-        cost, zcdp=lambda: min(price[1], currency(known, RHO)))
+        cost, zcdp=lambda: min(price[1], envelope_currency(known, RHO)))
 
 
 def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:

@@ -63,7 +63,7 @@ class PrivateScore:
     share: float
     epsilon: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """As JSON values."""
         return {"holdout": self.share, "epsilon": self.epsilon, "records_about": self.records,
                 "scores": {one.name: {"value": one.value, "noise": one.noise,

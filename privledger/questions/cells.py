@@ -394,11 +394,11 @@ MOST_COMBINATIONS = 1 << 20
 _COLUMNS = (CategoryCells, IntervalCells)
 
 
-def _several(value: Iterable[Any]) -> tuple[Any, ...]:
+def _several(value: Iterable[Cells]) -> tuple[Cells, ...]:
     return tuple(value)
 
 
-def _combinations(value: Any) -> NDArray[np.int64]:
+def _combinations(value: object) -> NDArray[np.int64]:
     return fixed(whole_numbers("MappedCells numbers", value))
 
 
@@ -462,7 +462,7 @@ class MappedCells:
         for part in self.parts:
             part.check(facts)
 
-    def index(self, rows: Rows) -> NDArray[Any]:
+    def index(self, rows: Rows) -> NDArray[np.int64]:
         place = np.zeros(rows.n, dtype=np.int64)
         for part in self.parts:
             place *= part.count

@@ -32,7 +32,7 @@ def _tables(value: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _numbers(value: Any) -> NDArray[np.float64]:
+def _numbers(value: Iterable[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     if not isinstance(value, np.ndarray):
         value = np.array([number("expected or penalty", one) for one in value])
     if value.ndim != 1 or value.dtype != np.float64 or not (

@@ -293,7 +293,7 @@ class Summary(PrivateLearner):
         return AnswerForecast(recipe.plan, pl.epsilon(recipe.plan, asker.delta, asker.relation),
                               float(asker.delta), lines, assumed)
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: object) -> np.ndarray:
         """Values of each row's group, shape (rows, statistics): those with one number a group.
 
         A group that the schema allows no row of has NaN. Costs nothing.

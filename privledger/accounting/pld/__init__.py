@@ -22,7 +22,7 @@ from privledger.accounting.pld.by_pld import (
     epsilon_by_pld,
     epsilon_lower_by_pld,
 )
-from privledger.accounting.pld.envelopes import RHO, SQUARED_MU, currency, sampled_pure
+from privledger.accounting.pld.envelopes import RHO, SQUARED_MU, envelope_currency, sampled_pure
 from privledger.accounting.pld.losses import (
     LEAST_RATE,
     NOTHING,
@@ -66,11 +66,11 @@ __all__ = [
     "Price",
     "allocated",
     "both_ways",
-    "currency",
     "dearest",
     "delta_by_pld",
     "discrete_gaussian_pair",
     "discrete_laplace_pair",
+    "envelope_currency",
     "epsilon_by_pld",
     "epsilon_lower_by_pld",
     "fixed_size",

@@ -270,7 +270,7 @@ def _within(beta: Array, known: Array, bend: Array, wide: float) -> Array:
 SQUARED_MU, RHO = 0, 1
 
 
-def currency(losses: Losses, which: int) -> float:
+def envelope_currency(losses: Losses, which: int) -> float:
     """Squared mu, or rho, of both lanes, rounded up; infinity where nothing is proved here.
 
     Args:
