@@ -71,8 +71,8 @@ class Twin:
         return kept
 
     def released(self, real):
-        def watched(inside, mechanism, query, rollover):
-            answer = real(inside, mechanism, query, rollover)
+        def watched(inside, mechanism, query, rollover, *under):
+            answer = real(inside, mechanism, query, rollover, *under)
             self._lose(inside, mechanism, self.asked[-1])
             return answer
         return watched
