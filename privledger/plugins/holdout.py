@@ -64,7 +64,7 @@ class PrivateScore:
     epsilon: float
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON values."""
+        """The score and its intervals as JSON values."""
         return {"holdout": self.share, "epsilon": self.epsilon, "records_about": self.records,
                 "scores": {one.name: {"value": one.value, "noise": one.noise,
                                       "noise_and_sample": one.both} for one in self.estimates}}
@@ -227,7 +227,7 @@ class NoiseLaw:
 
     @property
     def sd(self) -> float:
-        """Standard deviation."""
+        """Standard deviation of the noise on one count."""
         return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
 
     def width(self, weights: Floats) -> Floats:

@@ -82,8 +82,7 @@ def repeat(node: Node, relation: str) -> Price:
                   None if one.exact is None else times * one.exact, times * one.gdp if one.gdp
                   else 0.0, times * one.zcdp if one.zcdp else 0.0,
                   any_fails([(one.failure, times)]))
-    found.rows = lambda steps: lesser(found.by_steps(steps), tuple(
-        times * one for one in one.rows(steps)))
+    found.rows = lambda at: lesser(found.by_steps(at), tuple(times * x for x in one.rows(at)))
     return found
 
 

@@ -55,7 +55,9 @@ def test_dependence_and_spikes_are_kept():
     sample = model.sample()
     assert abs(len(sample) - 4000) < 400
     assert abs((sample["pay"] == 0).mean() - (np.asarray(X["pay"]) == 0).mean()) < 0.05
-    assert np.corrcoef(sample["pay"], sample["share"])[0, 1] > 0.8
+    # Of 25 fits the mean is .86, the deviation .04; without the pair .04 and .02. So a half is
+    # nine deviations away or more: below 1e-6 of false alarms.
+    assert np.corrcoef(sample["pay"], sample["share"])[0, 1] > 0.5
     assert abs((sample["t"] == "yes").mean() - (y == "yes").mean()) < 0.03
     alone = made(WIDE, X, y, degree=1).sample()
     assert np.corrcoef(alone["pay"], alone["share"])[0, 1] < 0.5

@@ -37,7 +37,7 @@ def test_what_the_purse_holds_is_granted_and_no_more(kind, tmp_path):
     for _ in range(2):
         ledger.request(SAID, data)
     before, opened = ledger.spent, data._vault.opened
-    with pytest.raises(pl.BudgetExceeded, match="purse") as caught:
+    with pytest.raises(pl.BudgetExceeded, match="delta reserve") as caught:
         ledger.request(pl.Asserted(0.001, "so it was said", 1e-12), data)
     assert caught.value.unit == "delta"
     assert caught.value.left == 0

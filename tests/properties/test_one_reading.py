@@ -236,7 +236,9 @@ def commands(place, folder, view):
     assert (found["spent"], found["left"]) == (view.spent.value, view.left.value)
     assert found["spent_delta"] == view.spent_delta.value
     assert f"epsilon {view.spent.text(4)} of" in text
-    assert f"a plan of epsilon {view.left.text(4)} would" in text
+    left = f"epsilon {view.left.text(4)}"
+    assert (f"up to {left}." in " ".join(text.split()) or f"except for {left}." in
+            " ".join(text.split()) or (not view.left.value and "The budget is used up." in text))
     by_name = {one.name: one for one in view.charges}
     for grant in found["grants"]:
         assert grant["epsilon"] == by_name[grant["name"]].amount.epsilon.value

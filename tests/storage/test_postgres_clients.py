@@ -306,7 +306,7 @@ def test_a_place_in_line_ends_with_its_session(postgres, place, alice, schema, t
         data = ledger.protect(*table, schema, name="rows")
         waits(other)
         for who in (ledger, alice[0]):
-            with pytest.raises(pl.BudgetExceeded, match="turn"):
+            with pytest.raises(pl.BudgetExceeded, match="first in the queue"):
                 who.request(SMALL, data if who is ledger else alice[1])
         gone(postgres, other)
         ledger.request(SMALL, data).close()
@@ -328,7 +328,7 @@ def test_another_clients_place_in_line_is_not_touched(place, alice, schema, tabl
                 line.commit(lambda state, lines=lines: lines)
         with pytest.raises(pl.LedgerError, match="of this name is there"):
             waits(ledger, units=1)
-        with pytest.raises(pl.BudgetExceeded, match="turn"):
+        with pytest.raises(pl.BudgetExceeded, match="first in the queue"):
             ledger.request(SMALL, data)
     alice[0]._history.commit(lambda state: [Refused("x", time=now(), left_line="grant-waits")])
     alice[0].request(SMALL, alice[1]).close()

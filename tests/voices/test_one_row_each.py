@@ -33,6 +33,11 @@ MORE = {
 }
 
 
+# Learners whose noise is Gaussian: they take no delta of zero.
+GAUSSIAN = ("SGBDT", "Linear", "Marginal", "NaiveBayes", "NearestCentroid", "LeastSquares",
+            "PrivateKMeans", "PrivatePCA")
+
+
 @cache
 def learners():
     """Name -> (schema, learner). Every fit takes a clone of its own."""
@@ -52,7 +57,7 @@ def fitted(learner, schema, relation, make_ledger, people):
                                      random_state=3)
     known = mine.get_params()
     if "delta" in known:
-        mine.set_params(delta=1e-7 if type(mine).__name__.startswith(("SGBDT", "Linear")) else 0.0)
+        mine.set_params(delta=1e-7 if type(mine).__name__.startswith(GAUSSIAN) else 0.0)
     if "relation" in known:
         mine.set_params(relation=relation)
     mine.fit(data)

@@ -119,7 +119,7 @@ class AnswerTable:
         return polars.DataFrame(self.to_dict(), strict=False)
 
     def to_arrow(self) -> Any:
-        """A pyarrow table."""
+        """The rows of the answer as a pyarrow table."""
         import pyarrow
 
         return pyarrow.table(self.to_dict())

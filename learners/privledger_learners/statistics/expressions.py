@@ -102,9 +102,11 @@ class Atom(Predicate):
     column: str
 
     def atoms(self) -> tuple[Atom, ...]:
+        """As `Predicate.atoms` says, for this kind."""
         return (self,)
 
     def truth(self, of: dict[Atom, Truth]) -> Truth:
+        """As `Predicate.truth` says, for this kind."""
         return of[self]
 
 
@@ -154,9 +156,11 @@ class AllOf(Predicate):
     parts: tuple[Predicate, ...] = field(converter=_parts)
 
     def atoms(self) -> tuple[Atom, ...]:
+        """As `Predicate.atoms` says, for this kind."""
         return tuple(atom for part in self.parts for atom in part.atoms())
 
     def truth(self, of: dict[Atom, Truth]) -> Truth:
+        """As `Predicate.truth` says, for this kind."""
         held = [part.truth(of) for part in self.parts]
         # False beats unknown, unknown beats true.
         return reduce(lambda a, b: np.where((a == 0) | (b == 0), 0, np.maximum(a, b)), held)
@@ -172,9 +176,11 @@ class AnyOf(Predicate):
     parts: tuple[Predicate, ...] = field(converter=_parts)
 
     def atoms(self) -> tuple[Atom, ...]:
+        """As `Predicate.atoms` says, for this kind."""
         return tuple(atom for part in self.parts for atom in part.atoms())
 
     def truth(self, of: dict[Atom, Truth]) -> Truth:
+        """As `Predicate.truth` says, for this kind."""
         held = [part.truth(of) for part in self.parts]
         return reduce(lambda a, b: np.where((a == 1) | (b == 1), 1, np.maximum(a, b)), held)
 
@@ -189,9 +195,11 @@ class Not(Predicate):
     part: Predicate = field(converter=_predicate)
 
     def atoms(self) -> tuple[Atom, ...]:
+        """As `Predicate.atoms` says, for this kind."""
         return self.part.atoms()
 
     def truth(self, of: dict[Atom, Truth]) -> Truth:
+        """As `Predicate.truth` says, for this kind."""
         held = self.part.truth(of)
         return np.where(held == 2, 2, 1 - np.minimum(held, 1))
 
@@ -376,7 +384,7 @@ def quantile(column: str, q: float | Iterable[float] = 0.5, **named: Named) -> S
 
 
 def median(column: str, **named: Named) -> Statistic:
-    """The middle value."""
+    """The middle value: `quantile` at one half."""
     return quantile(column, 0.5, **named)
 
 

@@ -43,7 +43,7 @@ from privledger_learners.statistics.needs import (
     needs_of,
     size_of,
 )
-from privledger_learners.statistics.reading import Told, numbers, rows_of
+from privledger_learners.statistics.recipes import Told, numbers, rows_of
 
 _BELOW = 1 + 2.0**-36  # prices of a few nodes, rounded, stay within epsilon
 _SPREAD = 1 / math.sqrt(12.0)

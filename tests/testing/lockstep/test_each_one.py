@@ -33,7 +33,7 @@ def test_steps_to_the_nearest_are_too_long_for_somebody(monkeypatch: pytest.Monk
     monkeypatch.setattr(shown, "cell_sums", longer)
     found = lockstep(learner, seconds=0.1)
     assert not found.holds
-    assert "somebody" in found.why
+    assert "a person adds" in found.why
 
 
 def test_a_record_shows_in_one_leaf() -> None:
