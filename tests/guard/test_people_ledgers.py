@@ -148,7 +148,7 @@ def test_who_comes_late_and_who_leaves():
         session.release(G, later.count())
     assert [line.data for line in ledger.record(person=4).lines] == ["first", "third"]
     assert [line.data for line in ledger.record(person=1).lines] == ["first", "first"]
-    with pytest.raises(pl.errors.DataError, match="nobody") as caught:
+    with pytest.raises(pl.errors.DataError, match="no person with that id") as caught:
         ledger.record(person=123456)
     assert "123456" not in str(caught.value)
     assert ledger.verify() == []
