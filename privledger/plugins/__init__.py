@@ -14,6 +14,7 @@ from privledger.facts.schema import Schema
 from privledger.graph import Node
 from privledger.numerals import nearest
 from privledger.people.keys import passing_people_key
+from privledger.plugins import intervals
 from privledger.plugins.holdout import Holdout, PrivateScore
 
 # What a learner plugin is: an estimator that can say its price before it sees data.
@@ -215,4 +216,5 @@ def offered(name: str) -> Any:
 
 
 __all__ = ["ClaimStep", "Holdout", "Learner", "LearnerInfo", "PrivateScore", "configured",
-           "find_learner", "is_shipped", "learner_names", "load_learner", "passing_people_key"]
+           "find_learner", "intervals", "is_shipped", "learner_names", "load_learner",
+           "passing_people_key"]

@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
 from privledger.accounting import Relation, check_relation
 from privledger.errors import InvalidValue, PrivledgerError, RelationMismatch
 from privledger.facts.schema import Schema
 from privledger.graph import Node, Parallel, calibrate, epsilon
 from privledger.mechanisms import Gaussian, Laplace
+from privledger.plugins.intervals import (
+    MOMENTS,
+    NORMAL,
+    Floats,
+    Shares,
+    entry_sd,
+    mean_intervals,
+)
 from privledger.rounding import number, positive
 
 if TYPE_CHECKING:
@@ -26,8 +33,6 @@ if TYPE_CHECKING:
 
 WHY = "a fitted model's predict treats every row alone"
 FINEST = 1000
-Floats = NDArray[np.float64]
-Second = Callable[[Floats], Floats]
 Model: TypeAlias = Any
 """A learner, of any package: with `plan`, `fit` and `predict`."""
 
@@ -136,23 +141,25 @@ class Holdout:
 
         check_scored(learner, data)
         node = self.plan(learner, schema, data.ledger.relation)
-        kind = TASKS[schema.task]
+        figures = FIGURES[schema.task]
         with data.ledger.request(node, data, learner=learner.info.name, delta=delta,
                                  **named) as session:
             parts = data.partition(self.weights)
             found = (fit or learner.fit)(session.within(node, parts[0]))
             fitted = learner if found is None else found
-            block = CustomValue(Goodness(fitted, schema), 1.0, WHY, kind.width)
+            block = CustomValue(Goodness(fitted, schema), 1.0, WHY,
+                                len(figures[0].shares.values))
             sums = session.release(node.nodes[1], parts[1].query((block,), None, "private score"))
         for name, value in (("ledger_", data.ledger), ("data_", data),
                             ("receipt_", session.receipt)):
             if hasattr(fitted, name):
                 setattr(fitted, name, value)
         spent = _price(node.nodes[1], delta, check_relation(data.ledger.relation))
+        told = np.asarray(sums, dtype=np.float64)
+        noise = score_noise(node.nodes[1], data.ledger.relation)
         return fitted, PrivateScore(
-            tuple(kind.estimates(np.asarray(sums, dtype=np.float64), schema,
-                                 score_noise(node.nodes[1], data.ledger.relation))),
-            float(np.sum(sums)), self.weights[1] / sum(self.weights), spent)
+            tuple(one.estimate(told, schema, noise) for one in figures),
+            float(told.sum()), self.weights[1] / sum(self.weights), spent)
 
 
 def check_scored(learner: Model, data: Dataset) -> None:
@@ -210,148 +217,44 @@ def decoded(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
     return found
 
 
-# Intervals of a mean of shares: keep every m that the released sums do not contradict.
-
-
-MISSED = 0.05
-Z = 1.959964
-STEPS = 2001
-
-
-@frozen
-class NoiseLaw:
-    """Of one released sum: `laplace` with a scale, or `gaussian` with a standard deviation."""
-
-    kind: str
-    scale: float
-
-    @property
-    def sd(self) -> float:
-        """Standard deviation of the noise on one count."""
-        return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
-
-    def width(self, weights: Floats) -> Floats:
-        """What a weighted sum of such noises passes, either way, with probability .05.
-
-        Args:
-            weights: at least 0, shape (places, sums).
-        """
-        if self.kind == "gaussian":
-            spread: Floats = np.sqrt(np.square(weights).sum(axis=1))
-            return Z * self.scale * spread
-        # Partial fractions; equal scales are told apart upwards, by 1 in 10,000.
-        each = np.maximum(weights, 1e-7 * weights.max(axis=1, keepdims=True)) * self.scale
-        each *= 1 + 1e-4 * np.arange(each.shape[1])
-        squares = np.square(each)
-        factors = np.ones_like(each)
-        for one in range(each.shape[1]):
-            for other in set(range(each.shape[1])) - {one}:
-                factors[:, one] *= squares[:, one] / (squares[:, one] - squares[:, other])
-        low, high = np.zeros(len(each)), 40 * each.max(axis=1)
-        for _ in range(60):
-            middle = (low + high) / 2
-            over = (factors * np.exp(-middle[:, None] / each)).sum(axis=1) > MISSED
-            low, high = np.where(over, middle, low), np.where(over, high, middle)
-        return np.asarray(high)
-
-
-def score_noise(leaf: Node, relation: str) -> NoiseLaw:
-    """The law of what one sum of shares was released with."""
+def score_noise(leaf: Node, relation: str) -> tuple[float, str]:
+    """Scale and kind of the noise that one sum of shares was released with."""
     if isinstance(leaf, Laplace):
-        return NoiseLaw("laplace", leaf.scale)
+        return leaf.scale, "laplace"
     assert isinstance(leaf, Gaussian)
-    return NoiseLaw("gaussian", leaf.noise_multiplier * (1.0 if relation == "add_remove" else 2.0))
-
-
-def interval(sums: Floats, values: Floats, second: Second | None, law: NoiseLaw
-             ) -> tuple[float, float] | None:
-    """The hull of every mean in [0, 1] that the noise, or noise and sample, explain at 95 %.
-
-    Args:
-        sums: released, one for each share. values: of a record that is wholly in that share.
-        second: for means m, weights of the shares whose sum is that of (value - m)^2, or more,
-            shape (means, shares); None for the noise alone.
-
-    Returns:
-        None if there may have been no record at all.
-    """
-    records = float(sums.sum())
-    if not records - Z * law.sd * math.sqrt(len(sums)) > 0:
-        return None
-    best = float(np.clip(values @ sums / records, 0.0, 1.0))
-
-    def beyond(means: Floats) -> Floats:
-        """Above 0 where a mean is contradicted."""
-        apart = values[None, :] - means[:, None]
-        allowed = np.square(law.width(np.abs(apart)))
-        if second is not None:
-            weights = second(means)
-            spread = weights @ sums + 1.645 * law.sd * np.sqrt(np.square(weights).sum(axis=1))
-            most = (records + 1.645 * law.sd * math.sqrt(len(sums))) * means * (1 - means)
-            allowed += Z**2 * (np.clip(spread, 0.0, most) + PLUS)
-        return np.asarray(np.square(apart @ sums) - allowed)
-
-    places = np.union1d(np.linspace(0.0, 1.0, STEPS), [best])
-    kept = np.flatnonzero(beyond(places) <= 0)
-    if not len(kept):
-        return best, best  # the estimate lies beyond the bounds: the nearest one
-    found = []
-    for inner, outer in ((kept[0], max(kept[0] - 1, 0)),
-                         (kept[-1], min(kept[-1] + 1, len(places) - 1))):
-        inside, outside = places[inner], places[outer]
-        for _ in range(40):
-            middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if beyond(np.array([middle]))[0] <= 0 else (
-                inside, middle)
-        found.append(float(outside))
-    return found[0], found[1]
-
-
-PLUS = 4.0
-"""Squared ranges added to the sampling variance: for skew that few records do not show."""
+    return leaf.noise_multiplier * (1.0 if relation == "add_remove" else 2.0), "gaussian"
 
 
 @frozen
-class MeanShare:
-    """One mean of shares, and what it is called."""
+class Figure:
+    """One mean of shares, what it is called, and how it is shown."""
 
     name: str
-    values: tuple[float, ...]
-    second: Second
+    shares: Shares
     scaled: Callable[[float, Schema], float] = lambda share, _: share
 
-
-@frozen
-class Scoring:
-    """Which figures a task has, from how many shares."""
-
-    width: int
-    figures: tuple[MeanShare, ...]
-
-    def estimates(self, sums: Floats, schema: Schema, law: NoiseLaw) -> list[Estimate]:
-        """Figures of released sums."""
-        found = []
-        for one in self.figures:
-            values = np.array(one.values)
-            share = float(np.clip(values @ sums / max(float(sums.sum()), 1.0), 0.0, 1.0))
-            ends = [interval(sums, values, second, law) for second in (None, one.second)]
-            noise, both = (None if end is None else (
-                one.scaled(end[0], schema), one.scaled(end[1], schema)) for end in ends)
-            found.append(Estimate(one.name, one.scaled(share, schema), noise, both))
-        return found
+    def estimate(self, sums: Floats, schema: Schema, noise: tuple[float, str]) -> Estimate:
+        """From released sums; without intervals if there may have been no record at all."""
+        some = float(sums.sum()) > NORMAL * entry_sd(*noise) * math.sqrt(len(sums))
+        ends = []
+        for sampling in (False, True):
+            (share,), (low,), (high,) = mean_intervals(sums[None, :], *noise, sampling=sampling,
+                                                       shares=self.shares)
+            ends.append((self.scaled(float(low), schema), self.scaled(float(high), schema))
+                        if some else None)
+        return Estimate(self.name, self.scaled(float(share), schema), *ends)
 
 
-def _range(schema: Schema) -> float:
-    return float(schema.target.upper - schema.target.lower)
+def _of_range(share: float, schema: Schema) -> float:
+    return share * float(schema.target.upper - schema.target.lower)
 
 
-TASKS = {
-    "classification": Scoring(2, (MeanShare(
-        "accuracy", (1.0, 0.0), lambda m: np.stack([(1 - m) ** 2, m**2], axis=1)),)),
-    "regression": Scoring(3, (
+FIGURES = {
+    "classification": (
+        Figure("accuracy", Shares((1.0, 0.0), lambda m: np.stack([(1 - m)**2, m**2], axis=1))),),
+    "regression": (
         # u^4 <= u^2: an upper bound of the spread of squared errors.
-        MeanShare("rmse", (1.0, 0.0, 0.0), lambda m: np.stack([(1 - m) ** 2, m**2, m**2], axis=1),
-               lambda share, schema: math.sqrt(share) * _range(schema)),
-        MeanShare("mae", (1.0, 0.5, 0.0),
-               lambda m: np.stack([(1 - m) ** 2, (0.5 - m) ** 2 - 0.25, m**2], axis=1),
-               lambda share, schema: share * _range(schema))))}
+        Figure("rmse", Shares((1.0, 0.0, 0.0),
+                              lambda m: np.stack([(1 - m)**2, m**2, m**2], axis=1)),
+               lambda share, schema: _of_range(math.sqrt(share), schema)),
+        Figure("mae", MOMENTS, _of_range))}

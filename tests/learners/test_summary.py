@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from privledger_learners.statistics import intervals
 from privledger_learners.statistics.expressions import KINDS
 from privledger_learners.statistics.needs import cells_of, chosen
 from privledger_learners.statistics.summary import parsed
 from scipy.stats import binom
 
 import privledger as pl
+from privledger.plugins import intervals
 
 SCHEMA = pl.Schema("pay", (
     pl.Column("age", "numeric", "feature", 16, 100, missing=True),

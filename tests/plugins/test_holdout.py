@@ -16,8 +16,8 @@ from privledger_learners import (
 
 import privledger as pl
 from privledger.cli import main
-from privledger.plugins import Holdout
-from privledger.plugins.holdout import TASKS, NoiseLaw, interval
+from privledger.plugins import Holdout, intervals
+from privledger.plugins.holdout import FIGURES
 from privledger.testing import CHECKS
 
 COLUMN = pl.Column("x", "numeric", "feature", 0.0, 1.0)
@@ -116,7 +116,7 @@ def test_the_width_of_noise_is_that_of_its_law(weights, kind):
     """10^6 draws pass the width with probability .05 give or take .0013: six deviations."""
     words = np.random.default_rng(7)
     drawn = (words.laplace if kind == "laplace" else words.normal)(0, 3.0, (10**6, len(weights)))
-    width = NoiseLaw(kind, 3.0).width(np.array([weights]))[0]
+    width = intervals.sum_half_width(weights, 3.0, kind)
     assert np.mean(np.abs(drawn @ np.array(weights)) > width) == pytest.approx(0.05, abs=0.0013)
 
 
@@ -125,23 +125,21 @@ def test_the_width_of_noise_is_that_of_its_law(weights, kind):
                                                  (2000, 0.6, 10.0)])
 def test_intervals_hold_what_they_say(n, right, scale):
     """At least 114 of 140, each right with probability .944: fewer come with less than 1e-6."""
-    words, figure = np.random.default_rng(11), TASKS["classification"].figures[0]
-    values, law = np.array(figure.values), NoiseLaw("laplace", scale)
+    words, (figure,) = np.random.default_rng(11), FIGURES["classification"]
     kept = {"noise": 0, "both": 0}
     for _ in range(140):
         hits = words.binomial(n, right)
         sums = np.array([hits, n - hits]) + words.laplace(0, scale, 2)
-        low, high = interval(sums, values, None, law)
-        kept["noise"] += low <= hits / n <= high
-        low, high = interval(sums, values, figure.second, law)
-        kept["both"] += low <= right <= high
+        found = figure.estimate(sums, CLASSES, (scale, "laplace"))
+        kept["noise"] += found.noise[0] <= hits / n <= found.noise[1]
+        kept["both"] += found.both[0] <= right <= found.both[1]
     assert min(kept.values()) >= 114
 
 
 def test_nothing_is_said_where_there_may_be_no_record():
-    figure = TASKS["classification"].figures[0]
-    assert interval(np.array([1.0, -1.5]), np.array(figure.values), None,
-                    NoiseLaw("laplace", 1.0)) is None
+    (figure,) = FIGURES["classification"]
+    found = figure.estimate(np.array([1.0, -1.5]), CLASSES, (1.0, "laplace"))
+    assert found.noise is None and found.both is None
 
 
 def test_shares_that_are_none_are_cut_by_the_guard():

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from attrs import frozen
 
+import privledger as pl
 from privledger_learners.statistics.answers import AnswerRow, Group
 from privledger_learners.statistics.expressions import Statistic
-from privledger_learners.statistics.intervals import NORMAL, mean_intervals, sum_half_width
 from privledger_learners.statistics.needs import Axis, Key, Need
+
+intervals = pl.plugins.intervals
 
 
 @frozen(eq=False)
@@ -32,7 +34,7 @@ class Told:
     @property
     def sd(self) -> float:
         """Standard deviation of an entry's noise."""
-        return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
+        return intervals.entry_sd(self.scale, self.kind)
 
 
 def numbers(axes: tuple[Axis, ...]) -> Iterator[tuple[int, Group]]:
@@ -78,7 +80,7 @@ def _rows(one: Statistic, told: Told, groups: tuple[Axis, ...], counts: np.ndarr
 def _row(told: Told, group: Group, name: str, value: float, weights: tuple[float, ...],
          about: float | None, cell: str = "") -> AnswerRow:
     """A weighted sum of entries: its noise is exactly known."""
-    half = sum_half_width(weights, told.scale, told.kind)
+    half = intervals.sum_half_width(weights, told.scale, told.kind)
     return AnswerRow(group, name, cell, float(value), float(value - half), float(value + half),
                      told.sd * math.hypot(*weights), about)
 
@@ -112,8 +114,8 @@ def _mean(one: Statistic, told: Told, place: int, group: Group,
     block = told.array[place][None, :3]
     ends: list[float | None] = []
     for sampling in (False, True):
-        m, left, right = mean_intervals(block, told.scale, told.kind, sampling=sampling)
-        few = float(block.sum()) <= NORMAL * math.sqrt(3.0) * told.sd
+        m, left, right = intervals.mean_intervals(block, told.scale, told.kind, sampling=sampling)
+        few = float(block.sum()) <= intervals.NORMAL * math.sqrt(3.0) * told.sd
         empty = few and left[0] == 0 and right[0] == 1
         ends += [None, None] if empty else [low + wide * float(left[0]),
                                             low + wide * float(right[0])]

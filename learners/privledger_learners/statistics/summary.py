@@ -28,12 +28,6 @@ from privledger_learners.statistics.expressions import (
     histogram,
     mean,
 )
-from privledger_learners.statistics.intervals import (
-    NORMAL,
-    PLUS,
-    noise_half_width,
-    sum_half_width,
-)
 from privledger_learners.statistics.needs import (
     Axis,
     Key,
@@ -46,6 +40,7 @@ from privledger_learners.statistics.needs import (
 from privledger_learners.statistics.recipes import Told, numbers, rows_of
 
 _BELOW = 1 + 2.0**-36  # prices of a few nodes, rounded, stay within epsilon
+intervals = pl.plugins.intervals
 _SPREAD = 1 / math.sqrt(12.0)
 MOST_QUESTIONS = 1000
 
@@ -425,8 +420,8 @@ def _expected(one: Statistic, recipe: Recipe, rows: float | None
     if one.kind == "mean":
         if rows is None:
             return [(one.name, None, None, None)]
-        noise = float(noise_half_width(np.zeros(1), scale, kind)[0])
-        both = math.hypot(noise, NORMAL * math.sqrt(rows * _SPREAD**2 + PLUS))
+        noise = float(intervals.noise_half_width(np.zeros(1), scale, kind)[0])
+        both = math.hypot(noise, intervals.NORMAL * math.sqrt(rows * _SPREAD**2 + intervals.PLUS))
         return [(one.name, min(wide * noise / rows, wide), min(wide * both / rows, wide), rows)]
     if one.kind == "sum":
         weights: tuple[float, ...] = (
@@ -438,7 +433,7 @@ def _expected(one: Statistic, recipe: Recipe, rows: float | None
         weights = (1.0,) * int(entries)
     else:
         weights = (1.0,)
-    return [(one.name, sum_half_width(weights, scale, kind), None, rows)]
+    return [(one.name, intervals.sum_half_width(weights, scale, kind), None, rows)]
 
 
 def _labels(axis: Axis, encoded: Any, one: str | Cut) -> list[object]:

@@ -6,10 +6,14 @@ docs/proofs/summaries.md has the formulas, what is exact, and the coverage that 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaincc
+from attrs import frozen
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 NORMAL = 1.959963984540055
 ONE_SIDED = 1.6448536269514722
@@ -47,6 +51,8 @@ def laplace_quantile(weights: tuple[float, ...], outside: float = 0.05) -> float
 
 def _equal_quantile(many: int, outside: float) -> float:
     """The same for so many of weight one: (1 - s)^-k (1 + s)^-k in powers of 1 - s."""
+    from scipy.special import gammaincc  # a list of learners needs none
+
     orders = np.arange(many, 0, -1)
     shares = np.array([math.comb(2 * many - order - 1, many - order) / 2.0 ** (2 * many - order)
                        for order in orders.tolist()])
@@ -58,46 +64,67 @@ def _equal_quantile(many: int, outside: float) -> float:
     return high
 
 
-@lru_cache(maxsize=1)
-def _half_widths() -> np.ndarray:
-    """Of sum (u - m) at m = 0, 1/400, ..., 1, for Laplace noise of scale 1."""
-    grid = np.linspace(0.0, 1.0, _STEPS + 1)
-    return np.array([laplace_quantile((1 - m, 0.5 - m, -m)) for m in grid])
+@frozen
+class Shares:
+    """Entries of a record that are not negative and sum to one, and a value that they say.
+
+    Attributes:
+        values: in [0, 1], of a record that is wholly in one entry.
+        spread: for means m, weights of the entries whose sum is that of (value - m)^2, or more,
+            shape (means, entries).
+    """
+
+    values: tuple[float, ...]
+    spread: Callable[[Floats], Floats]
 
 
-def noise_half_width(m: np.ndarray, scale: float, kind: str) -> np.ndarray:
-    """95 % bound on the noise in sum (u - m) of a block of three; rounded outwards.
+MOMENTS = Shares((1.0, 0.5, 0.0),
+                 lambda m: np.stack([(1 - m) ** 2, (0.5 - m) ** 2 - 0.25, m * m], axis=1))
+"""u, from (u^2, 2u(1-u), (1-u)^2)."""
+
+
+@lru_cache(maxsize=16)
+def _half_widths(values: tuple[float, ...]) -> Floats:
+    """Of sum (u - m) for m between neighbours of 0, 1/400, ..., 1, for Laplace noise of scale 1:
+    that of the largest weights there, as larger ones never make the tail smaller."""
+    ends = np.abs(np.array(values) - np.linspace(0.0, 1.0, _STEPS + 1)[:, None])
+    return np.array([laplace_quantile(tuple(each)) for each in
+                     np.maximum(ends[:-1], ends[1:]).tolist()])
+
+
+def noise_half_width(m: Floats, scale: float, kind: str, shares: Shares = MOMENTS) -> Floats:
+    """95 % bound on the noise in sum (u - m); rounded outwards.
 
     Args:
         scale: of the noise of one entry: the parameter (laplace) or standard deviation (gaussian).
     """
     if kind == "gaussian":
-        return np.asarray(NORMAL * scale * np.sqrt((1 - m) ** 2 + (0.5 - m) ** 2 + m * m))
-    table, place = _half_widths(), np.clip(m, 0.0, 1.0) * _STEPS
-    near = np.maximum(table[np.floor(place).astype(int)], table[np.ceil(place).astype(int)])
-    return np.asarray(scale * near)
+        apart = np.square(np.array(shares.values) - m[:, None])
+        return np.asarray(NORMAL * scale * np.sqrt(apart.sum(axis=1)))
+    cell = np.minimum((np.clip(m, 0.0, 1.0) * _STEPS).astype(int), _STEPS - 1)
+    return np.asarray(scale * _half_widths(shares.values)[cell])
 
 
-def mean_intervals(blocks: np.ndarray, scale: float, kind: str, *, sampling: bool
-                   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def mean_intervals(blocks: Floats, scale: float, kind: str, *, sampling: bool,
+                   shares: Shares = MOMENTS) -> tuple[Floats, Floats, Floats]:
     """(estimate, low, high) of means in [0, 1] from noisy blocks, each of shape (groups,).
 
     A mean m is kept where sum (u - m) is no further from 0 than noise, and sampling, explain; low
     and high are the ends of what is kept. Where nothing is kept, the nearest bound.
 
     Args:
-        blocks: noisy sums of u^2, 2u(1-u), (1-u)^2, shape (groups, 3).
+        blocks: noisy sums of the shares, shape (groups, entries).
     """
-    counts = blocks.sum(axis=1)
-    totals = blocks[:, 0] + blocks[:, 1] / 2
-    sd = scale * (math.sqrt(2.0) if kind == "laplace" else 1.0)
+    counts, entries = blocks.sum(axis=1), blocks.shape[1]
+    totals = blocks @ np.array(shares.values)
+    sd = entry_sd(scale, kind)
 
-    def kept(m: np.ndarray) -> np.ndarray:
-        allowed = noise_half_width(m, scale, kind) ** 2
+    def kept(m: Floats) -> NDArray[np.bool_]:
+        allowed = noise_half_width(m, scale, kind, shares) ** 2
         if sampling:
-            v = np.stack([(1 - m) ** 2, (0.5 - m) ** 2 - 0.25, m * m], axis=1)
+            v = shares.spread(m)
             upper = (v * blocks).sum(axis=1) + ONE_SIDED * sd * np.sqrt((v * v).sum(axis=1))
-            most = np.maximum(counts + ONE_SIDED * sd * math.sqrt(3.0), 1.0) * m * (1 - m)
+            most = np.maximum(counts + ONE_SIDED * sd * math.sqrt(entries), 1.0) * m * (1 - m)
             allowed = allowed + NORMAL**2 * (np.clip(upper, 0.0, most) + PLUS)
         return np.asarray((totals - m * counts) ** 2 <= allowed)
 
@@ -119,6 +146,11 @@ def mean_intervals(blocks: np.ndarray, scale: float, kind: str, *, sampling: boo
             good, bad = np.where(here, middle, good), np.where(here, bad, middle)
         ends.append(np.where(inner, good, end))
     return estimate, ends[0], ends[1]
+
+
+def entry_sd(scale: float, kind: str) -> float:
+    """Standard deviation of the noise of one entry."""
+    return scale * (math.sqrt(2.0) if kind == "laplace" else 1.0)
 
 
 def sum_half_width(weights: tuple[float, ...], scale: float, kind: str) -> float:
