@@ -1,4 +1,4 @@
-"""Groups that nobody knows before: which names of a column of texts have enough people.
+"""Groups that are not known before: which names of a column of texts have enough people.
 
 docs/proofs/partition-selection.md has the price; docs/groups.md shows the use.
 """

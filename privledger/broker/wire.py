@@ -96,8 +96,8 @@ class WireDescriber:
         """The number of a handle; each step of its derivation is written down once."""
         data = derivation_of(data)
         if type(data) is not Derivation or data.seal is not self.vault:
-            raise NotGranted("the "
-                             "query is about other data than the grant covers. Nothing was read")
+            raise NotGranted("the query is about other data than the grant covers. Nothing was "
+                             "read")
         place = 0
         for step in data.steps:
             known = self._known.get(id(step))

@@ -147,8 +147,8 @@ class Copies:
             refuse(data)
         seal, steps = data.seal, data.steps  # each field is read once: it may change meanwhile
         if type(seal) is not Seal or _vault_of(seal) is not self.vault:
-            raise NotGranted("the "
-                             "query is about other data than the grant covers. Nothing was read")
+            raise NotGranted("the query is about other data than the grant covers. Nothing was "
+                             "read")
         if type(steps) is not tuple or any(type(step) is not Step for step in steps):
             raise NotGranted(CHANGED)
         return Derivation(self.shared(data.schema, (Schema,)), seal,

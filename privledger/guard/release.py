@@ -37,7 +37,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int,
     """As `Session.release`, on an open grant.
 
     Args:
-        under: the part to which whoever asks was confined by `Session.within`.
+        under: the part that `Session.within` confines the question to.
     """
     question, leaf = own_question(query, inside.vault), own_leaf(mechanism)
     if under is not None and question.data.chain[:1] != (under,):
@@ -87,8 +87,8 @@ def _refuse_rows(question: Any, leaf: object, inside: Inside) -> None:
                               "Nothing was read")
     if inside.vault.facts.unit == "person" and not getattr(question, "by_person", False):
         raise UnsupportedNode(f"{type(question).__name__} bounds what one row may change, but this "
-                              "ledger "
-                              "protects people, who may have several rows. Nothing was read")
+                              "ledger protects people, who may have several rows. Nothing was "
+                              "read")
 
 
 def _refuse_places(data: Derivation, question: object) -> None:

@@ -269,7 +269,7 @@ class Branch(GrantedPlan):
 
     def close(self, failed: type[BaseException] | None = None, *,
               back: bool | None = False) -> None:
-        """Nothing: the grant around the run settles, and nobody hands back a part of it."""
+        """Nothing: the grant around the run settles, and no part of it is handed back."""
         if back:
             raise NotGranted("a run inside a tuning has no grant of its own to hand back")
 
@@ -360,7 +360,7 @@ class Member:
         raise NotGranted("an individual filter inside a part has no proof; nothing was read")
 
     def best_of(self, *given: object) -> Best | None:
-        """No tuning is a member for somebody else."""
+        """No tuning is a member for another learner."""
         raise NotGranted("a tuning inside a part has no proof; nothing was read")
 
     def within(self, *given: object) -> Dataset:
@@ -369,6 +369,6 @@ class Member:
 
     def close(self, failed: type[BaseException] | None = None, *,
               back: bool | None = False) -> None:
-        """Nothing: the grant around it settles, and nobody hands back a part of it."""
+        """Nothing: the grant around it settles, and no part of it is handed back."""
         if back:
             raise NotGranted("a member of a plan is no grant of its own: nothing to hand back")

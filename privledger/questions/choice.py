@@ -19,6 +19,7 @@ from privledger.questions.grown import NO_TEST, GrownCells
 from privledger.questions.options import Picked, options_of
 from privledger.questions.question import (
     Bound,
+    Derived,
     Noise,
     drawn_choice,
     flips,
@@ -60,7 +61,7 @@ def _allowed(value: Any) -> Any:
 
 
 @frozen(eq=False)
-class Choice:
+class Choice(Derived):
     """A question for every leaf of `cells`: which candidate has a high score.
 
     Attributes:
@@ -122,16 +123,6 @@ class Choice:
         if (features.shape != (self.cells.count,) or (features < NO_TEST).any()
                 or (features >= count).any()):
             raise InvalidValue("features", features.shape, "one feature, or -1, per leaf")
-
-    @property
-    def asserted(self) -> bool:
-        """Never: every score has a derived bound."""
-        return False
-
-    @property
-    def label(self) -> str:
-        """What the ledger records: `what`, as nothing is asserted."""
-        return self.what
 
     @property
     def cell_count(self) -> int:
@@ -233,7 +224,7 @@ def check_classes(labels: Cells, facts: TableFacts) -> None:
 
 
 @frozen(eq=False)
-class LabelChoice:
+class LabelChoice(Derived):
     """A question for every leaf of `cells`: which class has many records.
 
     A class's score is its count in the leaf, so it only rises as a record comes. Every class
@@ -255,16 +246,6 @@ class LabelChoice:
     def __attrs_post_init__(self) -> None:
         if type(self.cells) is not GrownCells:
             raise InvalidValue("cells", type(self.cells).__name__, "a grown tree")
-
-    @property
-    def asserted(self) -> bool:
-        """Never: the bound is derived."""
-        return False
-
-    @property
-    def label(self) -> str:
-        """What the ledger records: `what`, as nothing is asserted."""
-        return self.what
 
     @property
     def cell_count(self) -> int:
@@ -329,7 +310,7 @@ _ROOM = 1 + 2.0**-18
 
 
 @frozen(eq=False)
-class QuantileChoice:
+class QuantileChoice(Derived):
     """Which of the public edges splits a column's values like a quantile should.
 
     Edges lie evenly from `lower` to `upper`, `bins` + 1 of them. An edge with b values below it
@@ -372,21 +353,6 @@ class QuantileChoice:
     def edges(self) -> NDArray[np.float64]:
         """The candidates, shape (bins + 1,)."""
         return np.linspace(self.lower, self.upper, self.bins + 1)
-
-    @property
-    def asserted(self) -> bool:
-        """Never: the bound is derived."""
-        return False
-
-    @property
-    def label(self) -> str:
-        """What the ledger records: `what`, as nothing is asserted."""
-        return self.what
-
-    @property
-    def cell_count(self) -> int:
-        """One answer."""
-        return 1
 
     @property
     def bound(self) -> Bound:

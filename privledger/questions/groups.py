@@ -17,7 +17,7 @@ from privledger.errors import RelationMismatch, SchemaError, UnsupportedNode
 from privledger.facts.columns import TableFacts
 from privledger.mechanisms import PartitionSelection
 from privledger.questions.derivation import Derivation, derivation_of
-from privledger.questions.question import Noise
+from privledger.questions.question import Derived, Noise
 from privledger.questions.sums import MORE, grid_for
 from privledger.tables.chunk import Rows
 
@@ -61,7 +61,7 @@ class Selecting:
 
 
 @frozen(eq=False)
-class GroupQuery:
+class GroupQuery(Derived):
     """The groups of a column of texts, and how many people each has. Takes `PartitionSelection`.
 
     A person of more groups than the mechanism says speaks for so many of them, each choice as
@@ -77,21 +77,6 @@ class GroupQuery:
     name: str
     what: str = "groups"
     by_person: ClassVar[bool] = True
-
-    @property
-    def asserted(self) -> bool:
-        """Never: the bound is derived."""
-        return False
-
-    @property
-    def label(self) -> str:
-        """What the ledger records: `what`, as nothing is asserted."""
-        return self.what
-
-    @property
-    def cell_count(self) -> int:
-        """One answer: how many groups it has is private before, and part of it."""
-        return 1
 
     def prepare(self, mechanism: object, relation: str) -> Selecting:
         """As `Question.prepare`: grid, noise and threshold in whole steps, on the safe side.

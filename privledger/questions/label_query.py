@@ -17,7 +17,7 @@ from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import target_of
 from privledger.questions.cells import CategoryCells
 from privledger.questions.derivation import Derivation, derivation_of
-from privledger.questions.question import Noise
+from privledger.questions.question import Derived, Noise
 from privledger.rounding import whole_numbers
 from privledger.tables.chunk import Rows
 
@@ -169,7 +169,7 @@ Pieces = tuple[tuple[int, NDArray[np.int64]], ...]
 
 
 @frozen(eq=False, repr=False)
-class ResponseQuery:
+class ResponseQuery(Derived):
     """A categorical column of all records, one randomised answer each, in the order of the rows.
 
     For a ledger of relation replace_one: there the positions of rows are public, and one record
@@ -185,21 +185,6 @@ class ResponseQuery:
     data: Derivation = field(converter=derivation_of)
     name: str
     what: str = "responses"
-
-    @property
-    def asserted(self) -> bool:
-        """Never: a record has one answer."""
-        return False
-
-    @property
-    def label(self) -> str:
-        """What the ledger records: `what`, as nothing is asserted."""
-        return self.what
-
-    @property
-    def cell_count(self) -> int:
-        """One answer of the record that differs."""
-        return 1
 
     @property
     def buckets(self) -> int:

@@ -7,7 +7,7 @@ answers it: `sketch` every chunk of rows, `merge` the sketches in any order, `fi
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from attrs import frozen
@@ -88,6 +88,25 @@ class Question(Protocol):
 
 
 CHOOSERS = (Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
+
+
+class Derived:
+    """A question whose bound follows from its fields, so nothing is asserted. One answer, unless
+    it says otherwise."""
+
+    __slots__ = ()
+    what: str
+    asserted: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """What the ledger records: `what`, as nothing is asserted."""
+        return self.what
+
+    @property
+    def cell_count(self) -> int:
+        """How many answers."""
+        return 1
 
 
 @frozen

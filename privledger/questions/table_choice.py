@@ -18,7 +18,7 @@ from privledger.facts.columns import TableFacts
 from privledger.facts.values import fixed, refuse
 from privledger.questions.cells import Cells
 from privledger.questions.derivation import Derivation, derivation_of
-from privledger.questions.question import Bound, Noise, drawn_choice, rate_of, refuse_top_k
+from privledger.questions.question import Bound, Derived, Noise, drawn_choice, rate_of, refuse_top_k
 from privledger.questions.tallies import summed
 from privledger.rounding import number
 from privledger.tables.chunk import ONE, Rows
@@ -43,7 +43,7 @@ def _numbers(value: Iterable[float] | NDArray[np.float64]) -> NDArray[np.float64
 
 
 @frozen(eq=False)
-class TableChoice:
+class TableChoice(Derived):
     """A question: which table of counts is far from what is expected of it.
 
     The score of a table is the sum of |count - expected| over its cells, minus its penalty.
@@ -67,21 +67,6 @@ class TableChoice:
     def __attrs_post_init__(self) -> None:
         if not self.tables or len(self.penalty) != len(self.tables):
             raise InvalidValue("penalty", len(self.penalty), "one for each table, and one table")
-
-    @property
-    def asserted(self) -> bool:
-        """Never: the bound is derived."""
-        return False
-
-    @property
-    def label(self) -> str:
-        """What the ledger records: `what`, as nothing is asserted."""
-        return self.what
-
-    @property
-    def cell_count(self) -> int:
-        """One answer."""
-        return 1
 
     @property
     def bound(self) -> Bound:

@@ -10,7 +10,6 @@ import pytest
 
 import privledger as pl
 
-pytestmark = pytest.mark.skipif(not hasattr(pl, "summary"), reason="no package offers summaries")
 SCHEMA = """
 name = "people"
 [[columns]]
