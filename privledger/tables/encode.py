@@ -56,23 +56,26 @@ def encode_keys(X: Any, columns: Columns) -> Columns:
     Raises:
         DataError: a column is missing, malformed, or has missing cells that the schema forbids.
     """
-    found = {}
-    for column in columns.schema.keys:
-        values = column_of(X, column.name)
-        if arrow_of(values) is None and not _is_flat(values):
-            raise DataError(f"column {column.name!r} must be one column of single cells")
-        several, codes = levels(values, column)
-        names = [None if stands_for_none(one, column) else label_key(one) for one in several]
-        place = {name: at for at, name in enumerate(sorted({one for one in names if one}))}
-        lookup = np.array([*(place.get(one or "", MISSING) for one in names), MISSING],
-                          dtype=np.int32)
-        key = TextKey(tuple(place), lookup[codes])
-        if len(key.codes) != columns.n_rows:
-            raise DataError("columns of different lengths")
-        if not column.missing and (key.codes == MISSING).any():
-            raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
-        found[column.name] = key
+    found = {column.name: encode_key(column_of(X, column.name), column)
+             for column in columns.schema.keys}
+    if any(len(key.codes) != columns.n_rows for key in found.values()):
+        raise DataError("columns of different lengths")
     return evolve(columns, keys=found) if found else columns
+
+
+def encode_key(values: object, column: Column) -> TextKey:
+    """One column of texts, as in `encode_keys`."""
+    if arrow_of(values) is None and not _is_flat(values):
+        raise DataError(f"column {column.name!r} must be one column of single cells")
+    several, codes = levels(values, column)
+    names = [None if stands_for_none(one, column) else label_key(one) for one in several]
+    place = {name: at for at, name in enumerate(sorted({one for one in names if one}))}
+    lookup = np.array([*(place.get(one or "", MISSING) for one in names), MISSING],
+                      dtype=np.int32)
+    key = TextKey(tuple(place), lookup[codes])
+    if not column.missing and (key.codes == MISSING).any():
+        raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
+    return key
 
 
 def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privledger.errors import DataError, PrivledgerError
 from privledger.facts.schema import Column, Schema
 from privledger.people.ids import persons
-from privledger.tables.encode import encode_column
+from privledger.tables.encode import encode_column, encode_key
 from privledger.tables.frames import column_in_numpy
 from privledger.tables.listing import TEXT
 from privledger.tables.raw import Text, arrow_of, check_family, raw_numbers
@@ -102,7 +102,7 @@ def examined(path: str | Path, schema: Schema) -> Examination:
     Raises:
         DataError: the path is no such table.
     """
-    wanted = [*schema.features, *(one for one in schema.columns if one.role == "target")]
+    wanted = [one for one in schema.columns if one.role in ("feature", "target", "key")]
     columns = {one.name: evolve(one, missing=False) if one.role == "target" else one
                for one in wanted}
     person = () if schema.person is None else (schema.person,)
@@ -161,7 +161,8 @@ def _look(held: Held, column: Column, first: int, cells: dict[tuple[str, str], _
     while waiting:
         start, stop = waiting.pop()
         try:
-            encode_column(wrap(array.slice(start, stop - start)), column)
+            encode = encode_key if column.role == "key" else encode_column
+            encode(wrap(array.slice(start, stop - start)), column)
         except DataError as error:
             if stop - start > 1 and left > 0:
                 middle = (start + stop) // 2

@@ -43,23 +43,26 @@ Array: TypeAlias = NDArray[np.generic]
 
 @frozen(eq=False, repr=False)
 class Wanted:
-    """Columns that are read: features, the target, whose a row is; in this order.
+    """Columns that are read: features, the target, keys, whose a row is; in this order.
 
     Attributes:
         target: whether the target is read.
         unlabelled: whether it may have missing cells.
         people: whether the schema's column of people is read, where it names one.
+        keys: whether its columns of texts are read; chunks have no place for them.
     """
 
     schema: Schema
     target: bool
     unlabelled: bool = False
     people: bool = True
+    keys: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Those that the schema describes by bounds or categories."""
-        return (*self.schema.features, *((self.schema.target,) if self.target else ()))
+        """Those that the schema describes."""
+        return (*self.schema.features, *((self.schema.target,) if self.target else ()),
+                *(self.schema.keys if self.keys else ()))
 
     @property
     def person(self) -> str | None:
@@ -310,7 +313,7 @@ _ROWS = 1 << 18
 
 def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
     """Feature columns and target of CSV, CSV.gz and Parquet files, or of one NPZ file; behind the
-    features the column that says whose a row is, where the schema names one.
+    features the columns of texts and the one that says whose a row is, where the schema names any.
 
     Args:
         path: a file, a folder, or a pattern such as `folder/*.parquet`.
@@ -321,7 +324,7 @@ def read_table(path: str | Path, schema: Schema) -> tuple[Any, Any]:
     """
     if str(path).endswith(".npz"):
         return _read_npz(Path(path), schema)
-    X = _read(path, Wanted(schema, target=True))
+    X = _read(path, Wanted(schema, target=True, keys=True))
     y = X.pop(schema.target.name)
     return _as_frame(X, y, schema)
 
@@ -337,7 +340,7 @@ def read_with_target(path: str | Path, schema: Schema) -> tuple[Any, Any]:
     """As `read_table`; the target is None where the schema names none."""
     if any(column.role == "target" for column in schema.columns):
         return read_table(path, schema)
-    return as_frame(_read(path, Wanted(schema, target=False))), None
+    return as_frame(_read(path, Wanted(schema, target=False, keys=True))), None
 
 
 def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
@@ -373,8 +376,9 @@ def as_frame(X: dict[str, NDArray[Any]]) -> Any:
 
 
 def _read_npz(path: Path, schema: Schema) -> tuple[Any, Any]:
-    if schema.person is not None:
-        raise DataError(f"{path.name}: arrays have no column {schema.person}: give a CSV file")
+    for name in (schema.person, *(column.name for column in schema.keys)):
+        if name is not None:
+            raise DataError(f"{path.name}: arrays have no column {name}: give a CSV file")
     X, codes = _npz_arrays(path)
     if (X.ndim != 2 or X.shape[1] != len(schema.features) or codes.shape != (len(X),)
             or X.dtype.kind not in "fiu" or codes.dtype.kind not in "iu"):

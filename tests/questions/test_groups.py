@@ -20,7 +20,9 @@ from privledger.facts.columns import Columns, TextKey
 from privledger.noise.source import SystemSource
 from privledger.questions.groups import GroupCounts, GroupQuery
 from privledger.questions.question import Noise
+from privledger.tables import read_features
 from privledger.tables.chunk import Rows
+from privledger.tables.examining import examined
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", lower=0.0, upper=1.0),
                          pl.Column("g", "text", "key", missing=True)))
@@ -184,6 +186,32 @@ def test_released_names_are_categories_from_then_on():
     with ledger.request(pl.Laplace(1.0), data) as session:
         counts = session.release(pl.Laplace(1.0), data.histogram("g"))
     assert np.abs(counts - [300, 100, 1]).max() < 40
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_file_gives_its_texts(tmp_path, suffix):
+    pandas = pytest.importorskip("pandas", reason="writes the table")
+    names = ["mill"] * 300 + ["port"] * 100 + ["hidden"]
+    frame = pandas.DataFrame({"x": np.zeros(401), "g": names})
+    path = tmp_path / f"t{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    schema = pl.Schema("s", (*SCHEMA.columns, pl.Column("y", "numeric", "target", 0.0, 1.0)))
+    frame["y"] = 0.5
+    full = tmp_path / f"u{suffix}"
+    frame.to_csv(full, index=False) if suffix == ".csv" else frame.to_parquet(full)
+    X, y = pl.read_table(full, schema)
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-5))
+    found = select_groups(ledger.protect(X, y, schema), "g", epsilon=1.0, delta=1e-6)
+    assert found.names == ("mill", "port")
+    assert not examined(full, schema).faults
+    assert {one.column for one in examined(path, schema).faults} == {"y"}
+    lacking = frame.drop(columns="g")
+    lacking.to_csv(full, index=False) if suffix == ".csv" else lacking.to_parquet(full)
+    assert {one.column for one in examined(full, schema).faults} == {"g"}
+    with pytest.raises(DataError, match="missing column g"):
+        pl.read_table(full, schema)
+    # What predicts needs none of them; chunks have no place for them.
+    assert list(read_features(full, schema)) == ["x"]
 
 
 def test_late_arrivals_bring_names():

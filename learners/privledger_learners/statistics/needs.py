@@ -66,6 +66,9 @@ def column_of(schema: pl.Schema, name: str, kind: str = "") -> tuple[pl.Column, 
             if kind and column.kind != kind:
                 raise pl.SchemaError(f"column {name!r} is not {kind}")
             return column, "" if column.role == "target" else name
+    if any(one.name == name for one in schema.keys):
+        raise pl.SchemaError(f"the names in column {name!r} are not public: release those of "
+                             "enough people with select_groups first, and make them categories")
     known = ", ".join(one.name for one in schema.columns if one.role in ("feature", "target"))
     raise pl.SchemaError(f"no feature or target column {name!r}; there are: {known}")
 
