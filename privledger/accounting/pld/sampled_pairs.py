@@ -159,9 +159,13 @@ class AddPair:
                      inner.raised + 16 * UNIT)
 
     def probe(self) -> tuple[Array, Array]:
-        """The inner probe with mixed losses; its masses stay; see `Pair.probe`."""
+        """The inner probe with mixed losses; its masses stay, and so does that of an infinite
+        loss, which decides the moments of a high tilt; see `Pair.probe`."""
         x, p = self.inner.probe()
-        return -log_mix(-x, self.rate), p
+        loss, infinite = -log_mix(-x, self.rate), self.inner.atoms().infinite
+        if infinite > 0:
+            loss, p = np.append(loss, -math.log1p(-self.rate)), np.append(p, infinite)
+        return loss, p
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
         """All losses are below -log(1 - rate)."""
