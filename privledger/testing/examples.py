@@ -25,9 +25,17 @@ _NUMBERS = (Column("size", "numeric", "feature", 0.0, 1.0),
 _COLOURS = ("red", "green", "blue")
 
 
+def _rounded(values: NDArray[Any]) -> NDArray[Any]:
+    """To whole numbers; what is missing stays."""
+    if values.dtype.kind == "O":
+        return np.array([one if one is None else float(np.rint(one)) for one in values],
+                        dtype=object)
+    return np.rint(values) if values.dtype.kind == "f" else values
+
+
 @frozen(eq=False)
 class Example:
-    """Public facts and a table that fits them.
+    """Public facts and a table that fits them: numbers of whole columns are rounded.
 
     Attributes:
         X: columns by name, each of shape (n_records,). y: the target, shape (n_records,).
@@ -40,6 +48,15 @@ class Example:
     y: NDArray[Any]
     unlabelled: bool = False
     people: NDArray[np.int64] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        whole = {column.name for column in self.schema.columns if column.integer}
+        if whole:
+            object.__setattr__(self, "X", {
+                name: _rounded(values) if name in whole else values
+                for name, values in self.X.items()})
+            if any(column.integer for column in self.schema.columns if column.role == "target"):
+                object.__setattr__(self, "y", _rounded(self.y))
 
     @property
     def n_records(self) -> int:
