@@ -35,7 +35,8 @@ def _rounded(values: NDArray[Any]) -> NDArray[Any]:
 
 @frozen(eq=False)
 class Example:
-    """Public facts and a table that fits them: numbers of whole columns are rounded.
+    """Public facts and a table that fits them: numbers of whole columns are rounded, and columns
+    of texts hold one text, unless others are given.
 
     Attributes:
         X: columns by name, each of shape (n_records,). y: the target, shape (n_records,).
@@ -50,13 +51,16 @@ class Example:
     people: NDArray[np.int64] | None = None
 
     def __attrs_post_init__(self) -> None:
-        whole = {column.name for column in self.schema.columns if column.integer}
-        if whole:
-            object.__setattr__(self, "X", {
-                name: _rounded(values) if name in whole else values
-                for name, values in self.X.items()})
-            if any(column.integer for column in self.schema.columns if column.role == "target"):
+        made = {}
+        for column in self.schema.columns:
+            if column.role == "key" and column.name not in self.X:
+                made[column.name] = np.full(len(self.y), "a text", dtype=object)
+            elif column.integer and column.name in self.X:
+                made[column.name] = _rounded(self.X[column.name])
+            elif column.integer and column.role == "target":
                 object.__setattr__(self, "y", _rounded(self.y))
+        if made:
+            object.__setattr__(self, "X", {**self.X, **made})
 
     @property
     def n_records(self) -> int:

@@ -107,10 +107,11 @@ def test_an_honest_learner_breaks_none(call, as_json, schema_file, counted):
     assert found["claimed"] == 0.5 and found["relation"] == "add_remove" and found["tables"] > 2
 
 
-def test_whole_columns_get_whole_numbers(call, tmp_path):
-    """Tables of fractions were refused half way, which looked like a fault of the learner."""
+def test_tables_fit_schemas_of_every_kind_of_column(call, tmp_path):
+    """Of whole numbers, and of texts: what the guard refuses looks like a fault of the learner."""
     schema = pl.Schema("ages", (pl.Column("age", "numeric", lower=16, upper=70, integer=True),
                                 pl.Column("job", "categorical", categories=("clerk", "nurse")),
+                                pl.Column("city", "text", "key"),
                                 pl.Column("pay", "numeric", "target", 0, 9, integer=True)))
     path = tmp_path / "ages.json"
     path.write_text(json.dumps(schema.to_dict()), encoding="utf-8")
