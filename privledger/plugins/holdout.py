@@ -226,7 +226,7 @@ def score_noise(leaf: Node, relation: str) -> tuple[float, str]:
 
 
 @frozen
-class Figure:
+class ScoreFigure:
     """One mean of shares, what it is called, and how it is shown."""
 
     name: str
@@ -251,10 +251,11 @@ def _of_range(share: float, schema: Schema) -> float:
 
 FIGURES = {
     "classification": (
-        Figure("accuracy", Shares((1.0, 0.0), lambda m: np.stack([(1 - m)**2, m**2], axis=1))),),
+        ScoreFigure("accuracy", Shares((1.0, 0.0),
+                                       lambda m: np.stack([(1 - m)**2, m**2], axis=1))),),
     "regression": (
         # u^4 <= u^2: an upper bound of the spread of squared errors.
-        Figure("rmse", Shares((1.0, 0.0, 0.0),
-                              lambda m: np.stack([(1 - m)**2, m**2, m**2], axis=1)),
-               lambda share, schema: _of_range(math.sqrt(share), schema)),
-        Figure("mae", MOMENTS, _of_range))}
+        ScoreFigure("rmse", Shares((1.0, 0.0, 0.0),
+                                   lambda m: np.stack([(1 - m)**2, m**2, m**2], axis=1)),
+                    lambda share, schema: _of_range(math.sqrt(share), schema)),
+        ScoreFigure("mae", MOMENTS, _of_range))}

@@ -25,7 +25,7 @@ _NUMBERS = (Column("size", "numeric", "feature", 0.0, 1.0),
 _COLOURS = ("red", "green", "blue")
 
 
-def _rounded(values: NDArray[Any]) -> NDArray[Any]:
+def _rounded(values: NDArray[np.generic]) -> NDArray[np.generic]:
     """To whole numbers; what is missing stays."""
     if values.dtype.kind == "O":
         return np.array([one if one is None else float(np.rint(one)) for one in values],
