@@ -37,9 +37,7 @@ def delivered() -> Iterator[None]:
 
 def deliver() -> None:
     """Send an interrupt again, a moment later: in a callback it would be swallowed once more."""
-    again = threading.Timer(0.01, _thread.interrupt_main)
-    again.daemon = True
-    again.start()
+    threads.interrupt()
 
 
 class Bell:
@@ -87,6 +85,12 @@ class Threads:
     def clock(self) -> float:
         """Seconds since some moment."""
         return time.monotonic()
+
+    def interrupt(self) -> None:
+        """Interrupt the main thread, a moment later."""
+        again = threading.Timer(0.01, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
 
 
 threads = Threads()

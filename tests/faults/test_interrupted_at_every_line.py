@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -59,7 +58,7 @@ KINDS = {"count": (G, counted), "sample": (pl.PoissonSample(0.5, G), sampled),
 @pytest.fixture(autouse=True)
 def once(monkeypatch):
     """An interrupt that the collector swallowed is sent again: here it would hit the next life."""
-    monkeypatch.setattr(mutex, "_thread", SimpleNamespace(interrupt_main=lambda: None))
+    monkeypatch.setattr(mutex.threads, "interrupt", lambda: None)
 
 
 def life(kind, line):

@@ -112,6 +112,9 @@ class World(mutex.Threads):
     def sleep(self, seconds):
         self.wait(None, seconds)
 
+    def interrupt(self):
+        """One that a callback of the collector got is for no main thread: that is the runner's."""
+
     # Scheduling.
 
     def _gap(self):
