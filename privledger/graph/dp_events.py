@@ -103,57 +103,39 @@ def _from(event: Any, relation: Relation) -> Node:
     name = type(event).__name__
     if type(event) is not getattr(dp_module(), name, None):
         raise UnsupportedNode(f"{name} is no event of dp_accounting.dp_event")
-    if name not in _FROM and name not in ALIKE:
+    row = EVENTS.get(name)
+    if row is None:
         raise UnsupportedNode(f"{name}: {_REFUSED.get(name, 'no node here says this')}")
     whole_records(relation)
-    return _FROM[name](event, relation) if name in _FROM else _alike(ALIKE[name], event, relation)
+    if row.stated == "replace_one" != relation:
+        raise RelationMismatch(f"{name} is stated for {row.stated} only")
+    inside = row.stated or relation
+    node = row.read(event, inside) if row.read is not None else row.node(
+        **{own: _from(event.event, inside) if name == "event" else getattr(event, name)
+           for name, own in row.fields.items()})
+    # What holds for `stated`: a replacement is a removal and an addition.
+    return node if inside == relation else AsReplaceOne(node)
 
 
 @frozen
-class Alike:
-    """A node and an event that say the same, field by field.
+class EventRow:
+    """A node and an event that say the same.
 
     Attributes:
-        node: the node. fields: of the event, and of the node; `event` is what is inside.
+        node: the node. fields: of the event, and of the node.
         stated: the relation that the event is stated for; else it has no relation of its own.
         additive: whether its noise is read in two ways under replace-one (module docstring).
         apart: whether parts inside are said one by one, each as well as it can be.
+        read, write: where that takes more than the fields.
     """
 
     node: Any
-    fields: Mapping[str, str]
+    fields: Mapping[str, str] = {}
     stated: Relation | None = None
     additive: bool = False
     apart: bool = False
-
-
-ALIKE = {
-    "GaussianDpEvent": Alike(Gaussian, {"noise_multiplier": "noise_multiplier"}, "add_remove",
-                             additive=True),
-    "DiscreteLaplaceDpEvent": Alike(
-        DiscreteLaplace, {"noise_parameter": "parameter", "sensitivity": "sensitivity"},
-        "add_remove", additive=True),
-    "RandomizedResponseDpEvent": Alike(
-        RandomizedResponse, {"noise_parameter": "noise_parameter", "num_buckets": "num_buckets"},
-        "replace_one"),
-    "SelfComposedDpEvent": Alike(Repeat, {"event": "node", "count": "count"}, apart=True),
-    # docs/proofs/relations.md: a Poisson sample may change its relation as a whole.
-    "PoissonSampledDpEvent": Alike(
-        PoissonSample, {"sampling_probability": "rate", "event": "node"}, "add_remove"),
-    "SampledWithoutReplacementDpEvent": Alike(
-        FixedSizeSample, {"source_dataset_size": "out_of", "sample_size": "size",
-                          "event": "node"}, "replace_one"),
-}
-"""Read in both directions. What needs more than its fields is below, for each direction."""
-
-
-def _alike(row: Alike, event: Any, relation: Relation) -> Node:
-    if row.stated == "replace_one":
-        _only("replace_one", relation, event)
-    inside = row.stated or relation
-    node = row.node(**{own: _from(event.event, inside) if name == "event" else getattr(event, name)
-                       for name, own in row.fields.items()})
-    return node if row.stated is None else _for_removal(node, relation, row.stated)
+    read: Callable[[Any, Relation], Node] | None = None
+    write: Callable[[Any, Relation, Saying], Any] | None = None
 
 
 _REFUSED = {
@@ -171,24 +153,6 @@ def whole_records(relation: Relation) -> None:
     if check_relation(relation) == "replace_label":
         raise RelationMismatch("events of dp_accounting speak about whole records; replace_label "
                                "has no counterpart there")
-
-
-def _for_removal(node: Node, relation: Relation, stated: Relation = "add_remove") -> Node:
-    """`node` holds for `stated`; a replacement is a removal and an addition."""
-    return node if relation == stated else AsReplaceOne(node)
-
-
-def _only(wanted: Relation, relation: Relation, event: Any) -> None:
-    if relation != wanted:
-        raise RelationMismatch(f"{type(event).__name__} is stated for {wanted} only")
-
-
-def _from_no_op(event: Any, relation: Relation) -> Node:
-    return NOTHING
-
-
-def _from_laplace(event: Any, relation: Relation) -> Node:
-    return _for_removal(Laplace(event.noise_multiplier), relation)
 
 
 def _from_zcdp(event: Any, relation: Relation) -> Node:
@@ -209,9 +173,8 @@ def _from_composed(event: Any, relation: Relation) -> Node:
 
 def _from_truncated(event: Any, relation: Relation) -> Node:
     """docs/proofs/truncated.md; their accountant takes `dataset_size` for the larger table, too."""
-    sample = TruncatedPoissonSample(event.sampling_probability, event.truncated_batch_size,
-                                    event.dataset_size, Gaussian(event.noise_multiplier))
-    return _for_removal(sample, relation)
+    return TruncatedPoissonSample(event.sampling_probability, event.truncated_batch_size,
+                                  event.dataset_size, Gaussian(event.noise_multiplier))
 
 
 def _from_select(event: Any, relation: Relation) -> Node:
@@ -243,16 +206,6 @@ def _success(shape: float, mean: float) -> float:
             low = middle
         else:
             high = middle
-
-
-_FROM: dict[str, Callable[[Any, Relation], Node]] = {
-    "NoOpDpEvent": _from_no_op,
-    "LaplaceDpEvent": _from_laplace,
-    "ZCDpEvent": _from_zcdp,
-    "ComposedDpEvent": _from_composed,
-    "RepeatAndSelectDpEvent": _from_select,
-    "TruncatedSubsampledGaussianDpEvent": _from_truncated,
-}
 
 
 @define
@@ -352,17 +305,16 @@ def _make(name: str, **values: Any) -> Any:
     return kind(**values)
 
 
-_EVENT_OF = {row.node: name for name, row in ALIKE.items()}
-
-
 @singledispatch
 def _export(node: Any, relation: Relation, how: Saying) -> Any:
     name = _EVENT_OF.get(type(node))
     if name is None:
         return _weaker(node, relation, how)
-    row = ALIKE[name]
+    row = EVENTS[name]
     if row.additive:
         _additive(node, relation, how)
+    if row.write is not None:
+        return row.write(node, relation, how)
     say = _part if row.apart else _export
     return _make(name, **{
         key: say(node.node, relation, how) if key == "event" else getattr(node, own)
@@ -412,9 +364,7 @@ def _additive(node: Any, relation: Relation, how: Saying) -> None:
         how.weaker[label(node)] += 1
 
 
-@_export.register
-def _(node: Laplace, relation: Relation, how: Saying) -> Any:
-    _additive(node, relation, how)
+def _to_laplace(node: Laplace, relation: Relation, how: Saying) -> Any:
     return _make("LaplaceDpEvent", noise_multiplier=_noise(node.scale, node.l1_sensitivity))
 
 
@@ -447,19 +397,13 @@ def _(node: Asserted, relation: Relation, how: Saying) -> Any:
     return _make("ZCDpEvent", rho=0.0, xi=node.epsilon)
 
 
-@_export.register
-def _(node: AssertedZCDP, relation: Relation, how: Saying) -> Any:
-    return _make("ZCDpEvent", rho=node.rho)
-
-
 @_export.register(PostProcess)
 @_export.register(Public)
 def _(node: Any, relation: Relation, how: Saying) -> Any:
     return _make("NoOpDpEvent")
 
 
-@_export.register
-def _(node: Sequential, relation: Relation, how: Saying) -> Any:
+def _to_composed(node: Sequential, relation: Relation, how: Saying) -> Any:
     if not node.nodes:
         return _make("NoOpDpEvent")
     return _make("ComposedDpEvent", events=[_part(member, relation, how)
@@ -491,8 +435,7 @@ def _(node: Federated, relation: Relation, how: Saying) -> object:
     return _export(node.node, relation, how)
 
 
-@_export.register
-def _(node: TruncatedPoissonSample, relation: Relation, how: Saying) -> object:
+def _to_truncated(node: TruncatedPoissonSample, relation: Relation, how: Saying) -> object:
     if not isinstance(node.node, Gaussian):
         raise UnsupportedNode("dp_accounting truncates samples of a Gaussian alone")
     return _make("TruncatedSubsampledGaussianDpEvent", dataset_size=node.out_of,
@@ -500,8 +443,7 @@ def _(node: TruncatedPoissonSample, relation: Relation, how: Saying) -> object:
                  noise_multiplier=node.node.noise_multiplier)
 
 
-@_export.register
-def _(node: Tuning, relation: Relation, how: Saying) -> Any:
+def _to_select(node: Tuning, relation: Relation, how: Saying) -> Any:
     """dp_accounting knows shapes of at least 0 and means of at least 1 only."""
     event = _export(node.node, relation, how)
     shape, mean = math.inf, node.mean
@@ -512,3 +454,33 @@ def _(node: Tuning, relation: Relation, how: Saying) -> Any:
     if mean < 1:
         raise UnsupportedNode("dp_accounting has no Tuning of mean below 1")
     return _make("RepeatAndSelectDpEvent", event=event, mean=mean, shape=shape)
+
+
+EVENTS = {
+    "NoOpDpEvent": EventRow(Public, read=lambda event, relation: NOTHING),
+    "GaussianDpEvent": EventRow(Gaussian, {"noise_multiplier": "noise_multiplier"}, "add_remove",
+                                additive=True),
+    "LaplaceDpEvent": EventRow(Laplace, {"noise_multiplier": "scale"}, "add_remove", additive=True,
+                               write=_to_laplace),
+    "DiscreteLaplaceDpEvent": EventRow(
+        DiscreteLaplace, {"noise_parameter": "parameter", "sensitivity": "sensitivity"},
+        "add_remove", additive=True),
+    "RandomizedResponseDpEvent": EventRow(
+        RandomizedResponse, {"noise_parameter": "noise_parameter", "num_buckets": "num_buckets"},
+        "replace_one"),
+    "ZCDpEvent": EventRow(AssertedZCDP, {"rho": "rho"}, read=_from_zcdp),
+    "ComposedDpEvent": EventRow(Sequential, read=_from_composed, write=_to_composed),
+    "SelfComposedDpEvent": EventRow(Repeat, {"event": "node", "count": "count"}, apart=True),
+    "RepeatAndSelectDpEvent": EventRow(Tuning, read=_from_select, write=_to_select),
+    # docs/proofs/relations.md: a Poisson sample may change its relation as a whole.
+    "PoissonSampledDpEvent": EventRow(
+        PoissonSample, {"sampling_probability": "rate", "event": "node"}, "add_remove"),
+    "TruncatedSubsampledGaussianDpEvent": EventRow(
+        TruncatedPoissonSample, stated="add_remove", read=_from_truncated, write=_to_truncated),
+    "SampledWithoutReplacementDpEvent": EventRow(
+        FixedSizeSample, {"source_dataset_size": "out_of", "sample_size": "size",
+                          "event": "node"}, "replace_one"),
+}
+"""Both directions: what their events say, and what is written as one of them."""
+
+_EVENT_OF = {row.node: name for name, row in EVENTS.items()}

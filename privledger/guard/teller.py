@@ -68,14 +68,7 @@ from privledger.ledger import Budget, History, Receipt, State, audit, events, pl
 from privledger.ledger.holder import now, this_process
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import left_of, total_of
-from privledger.mechanisms import (
-    Exponential,
-    Gaussian,
-    Laplace,
-    PermuteAndFlip,
-    ReportNoisyMax,
-    TopK,
-)
+from privledger.mechanisms import MECHANISMS, Gaussian
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.rounding import as_written, exact, non_negative, positive, probability, upward
@@ -92,7 +85,6 @@ _FREE = (PostProcess, Public)
 _WHOLE = (PoissonSample, FixedSizeSample, RandomAllocation, TruncatedPoissonSample, Correlated,
           Tuning)
 _INNER = (Sequential, Repeat, OneOf, Parallel, *_FREE)
-_ADDITIVE = (Gaussian, Laplace, Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
 
 
 def check_divided(plan: Node, facts: TableFacts, state: State) -> None:
@@ -162,7 +154,8 @@ def _priced(node: Parallel) -> list[Node]:
 
 def _check_inside(node: Parallel) -> None:
     for one in _priced(node):
-        if not isinstance(one, _ADDITIVE):
+        row = MECHANISMS.get(type(one))
+        if row is None or not row.divides:
             raise UnsupportedNode(
                 f"{type(one).__name__} in several parts that may split one person's records: each "
                 "part would use the person in full. Use parts by coins, or a sample around the "

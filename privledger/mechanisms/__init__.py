@@ -8,7 +8,7 @@ from privledger.mechanisms.additive import (
     Gaussian,
     Laplace,
 )
-from privledger.mechanisms.register import Mechanism, leaf_cost
+from privledger.mechanisms.register import MECHANISMS, Mechanism, answering, leaf_cost
 from privledger.mechanisms.selection import (
     Exponential,
     PartitionSelection,
@@ -20,6 +20,7 @@ from privledger.mechanisms.selection import (
 )
 
 __all__ = [
+    "MECHANISMS",
     "Asserted",
     "AssertedZCDP",
     "DiscreteGaussian",
@@ -34,5 +35,6 @@ __all__ = [
     "ReportNoisyMax",
     "SparseVector",
     "TopK",
+    "answering",
     "leaf_cost",
 ]

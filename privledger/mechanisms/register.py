@@ -1,14 +1,18 @@
-"""Record type -> cost. Unknown types are refused."""
+"""MECHANISMS: what each mechanism costs, answers and rests on, a row each.
+
+A type without a row has no price, and is refused. A test holds every row to the union `Mechanism`
+and to what the questions take (tests/mechanisms/test_table.py).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import singledispatch
 from itertools import pairwise
+from typing import Any, Literal
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from privledger.accounting import (
     Cost,
@@ -82,12 +86,6 @@ Orders = tuple[float, ...]
 _LARGEST_LOSS = 600.0  # nats; beyond, masses leave the floating-point range
 
 
-@singledispatch
-def leaf_cost(mechanism: object, relation: Relation, orders: Orders) -> Cost:
-    """Cost of one call, for the relation its sensitivity is stated for."""
-    raise UnsupportedNode(f"no accountant for {type(mechanism).__name__}; it is refused")
-
-
 def _pure(
     epsilon: float, curve: Callable[[], RdpCurve], relation: Relation, pair: LaplacePair
     | BoundedRangePair | AtomPair | None, price: Currencies, failure: float = 0.0,
@@ -114,16 +112,12 @@ def _bounded(part: Fraction, relation: Relation, orders: Orders) -> Cost:
     return evolve(cost, zcdp=min(part * part / 8, cost.rho))
 
 
-@leaf_cost.register
-def _(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
-    """Mironov 2017 (arXiv:1702.07476v3), Proposition 6."""
+def _laplace(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
     part = as_promised(mechanism.l1_sensitivity) / Fraction(mechanism.scale)
     return _thresholds(part, relation, orders)
 
 
-@leaf_cost.register
-def _(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
-    """Exactly 1/noise_multiplier-GDP; Dong, Roth, Su 2019 (arXiv:1905.02383v3), Theorem 2.7."""
+def _gaussian(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
     mu = up(1 / mechanism.noise_multiplier)
     rho = 1 / (2 * Fraction(mechanism.noise_multiplier) ** 2)
 
@@ -137,9 +131,7 @@ def _(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
                 zcdp=rho)
 
 
-@leaf_cost.register
-def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
-    """Integer noise: the losses of one integer query, docs/proofs/privacy-loss.md, lemma 7."""
+def _discrete_laplace(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
     part = as_promised(mechanism.parameter) * mechanism.sensitivity
     epsilon = part_up(part)
     pair = discrete_laplace_pair(mechanism.parameter, mechanism.sensitivity)
@@ -147,9 +139,7 @@ def _(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
                  steps_currencies(mechanism.parameter, mechanism.sensitivity), part=part)
 
 
-@leaf_cost.register
-def _(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
-    """Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4), Theorem 4, for the Renyi curve."""
+def _discrete_gaussian(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
     rho = (mechanism.sensitivity / Fraction(mechanism.sigma)) ** 2 / 2
     mu = wide_discrete_mu(mechanism.sigma, mechanism.sensitivity)
     wide = mu is not None and 1e-12 <= mu <= 1e4
@@ -162,32 +152,12 @@ def _(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
                 zcdp=rho)
 
 
-@leaf_cost.register
-def _(mechanism: Exponential, relation: Relation, orders: Orders) -> Cost:
-    """Bounded range: Dong, Durfee, Rogers 2020; docs/proofs/bounded-range.md."""
-    return _bounded(mechanism.range_part, relation, orders)
-
-
-@leaf_cost.register
-def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:
-    return _thresholds(as_promised(mechanism.epsilon), relation, orders)
-
-
-@leaf_cost.register
-def _(mechanism: ReportNoisyMax, relation: Relation, orders: Orders) -> Cost:
+def _chosen(mechanism: ReportNoisyMax | TopK, relation: Relation, orders: Orders) -> Cost:
     price = _bounded if mechanism.noise == "gumbel" else _thresholds
     return price(as_promised(mechanism.epsilon), relation, orders)
 
 
-@leaf_cost.register
-def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:
-    price = _bounded if mechanism.noise == "gumbel" else _thresholds
-    return price(as_promised(mechanism.epsilon), relation, orders)
-
-
-@leaf_cost.register
-def _(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
-    """docs/proofs/sparse-vector.md; Lyu, Su, Li 2017 (arXiv:1603.01699), Algorithm 1."""
+def _sparse_vector(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
     first = up(mechanism.sensitivity / mechanism.threshold_scale)
     each = up(mechanism.sensitivity / mechanism.query_scale) * (1 if mechanism.monotone else 2)
     found = multiply_up(each, float(mechanism.cutoff))
@@ -207,10 +177,7 @@ def _(mechanism: SparseVector, relation: Relation, orders: Orders) -> Cost:
                  steps_currencies(epsilon, 1), part=part)
 
 
-@leaf_cost.register
-def _(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost:
-    if relation != "replace_one":
-        raise RelationMismatch("RandomizedResponse is stated for the replace_one relation")
+def _response(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost:
     noise, buckets = mechanism.noise_parameter, mechanism.num_buckets
     epsilon = response_loss(noise, buckets)
     if epsilon == 0:
@@ -240,11 +207,8 @@ def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
 MOST_CASES = 16
 
 
-@leaf_cost.register
-def _(mechanism: PartitionSelection, relation: Relation, orders: Orders) -> Cost:
+def _groups(mechanism: PartitionSelection, relation: Relation, orders: Orders) -> Cost:
     """The dearest case of how many of a person's groups hold nobody else."""
-    if relation != "add_remove":
-        raise RelationMismatch("PartitionSelection is stated for the add_remove relation")
     k, alone = mechanism.groups_per_person, shown_alone(mechanism)
     ends = sorted({round(k * step / MOST_CASES) for step in range(MOST_CASES + 1)}
                   if k > MOST_CASES else range(k + 1))
@@ -283,18 +247,110 @@ def _failing(failure: float, relation: Relation, orders: Orders) -> Cost:
                 failure=failure, zcdp=0.0)
 
 
-@leaf_cost.register
-def _(mechanism: Asserted, relation: Relation, orders: Orders) -> Cost:
-    """Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), section 3, for delta above 0."""
+def _asserted(mechanism: Asserted, relation: Relation, orders: Orders) -> Cost:
     part, epsilon = as_promised(mechanism.epsilon), mechanism.epsilon
     pair = pure_pair(epsilon, mechanism.delta, tight=False)
     return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair,
                  steps_currencies(epsilon, 1), mechanism.delta, part)
 
 
-@leaf_cost.register
-def _(mechanism: AssertedZCDP, relation: Relation, orders: Orders) -> Cost:
-    """Bun, Steinke 2016 (arXiv:1605.02065v1), Definition 1.1: a Renyi curve and no more."""
+def _asserted_zcdp(mechanism: AssertedZCDP, relation: Relation, orders: Orders) -> Cost:
     return Cost(relation, math.inf, None, zcdp_rdp(mechanism.rho, orders), math.inf,
                 no_losses="zero-concentrated DP bounds Renyi divergences only",
                 zcdp=as_promised(mechanism.rho))
+
+
+# --- The table.
+
+
+@frozen
+class MechanismRow:
+    """What holds of every mechanism of one type.
+
+    Attributes:
+        price: of one call, for the relation its sensitivity is stated for.
+        source: where the price is proved.
+        answers: what kind of question takes it; "" for a cost that was asserted.
+        spread: standard deviation of its noise in units of what one record moves at most; for a
+            choice, the difference of two scores that is about large enough to be seen.
+        relation: the only one it is stated for, if there is one.
+        divides: whether a share of a person's weight costs at most that share of the price
+            (docs/proofs/people.md, "Parts").
+    """
+
+    price: Callable[[Any, Relation, Orders], Cost]
+    source: str
+    answers: Literal["sum", "choice", "response", "thresholds", "groups", ""] = ""
+    spread: Callable[[Any], float] = lambda _: math.inf
+    relation: Relation | None = None
+    divides: bool = False
+
+
+def _of_choice(mechanism: Any) -> float:
+    return 2.0 / float(mechanism.epsilon)
+
+
+MECHANISMS: dict[type, MechanismRow] = {
+    Laplace: MechanismRow(
+        _laplace, "Mironov 2017 (arXiv:1702.07476v3), Proposition 6; docs/proofs/currencies.md",
+        "sum", lambda one: math.sqrt(2.0) * one.scale / one.l1_sensitivity, divides=True),
+    Gaussian: MechanismRow(
+        _gaussian, "exactly 1/noise_multiplier-GDP: Dong, Roth, Su 2019 (arXiv:1905.02383v3), "
+        "Theorem 2.7; docs/proofs/gaussian.md", "sum",
+        lambda one: one.noise_multiplier / math.sqrt(max(one.shares, default=1.0)), divides=True),
+    DiscreteLaplace: MechanismRow(
+        _discrete_laplace, "docs/proofs/privacy-loss.md, lemma 7", "sum",
+        # Its square is 2 e^a/(e^a - 1)^2, a bit above what is said here.
+        lambda one: math.sqrt(2.0) / math.expm1(min(one.parameter, 700.0)) / one.sensitivity),
+    DiscreteGaussian: MechanismRow(
+        _discrete_gaussian, "Canonne, Kamath, Steinke 2020 (arXiv:2004.00010v4), Theorem 4; "
+        "docs/proofs/privacy-loss.md, lemmas 7 and 9", "sum",
+        lambda one: one.sigma / one.sensitivity),
+    Exponential: MechanismRow(
+        lambda one, relation, orders: _bounded(one.range_part, relation, orders),
+        "bounded range: Dong, Durfee, Rogers 2020; docs/proofs/bounded-range.md", "choice",
+        _of_choice, divides=True),
+    PermuteAndFlip: MechanismRow(
+        lambda one, relation, orders: _thresholds(as_promised(one.epsilon), relation, orders),
+        "docs/proofs/bounded-range.md", "choice", _of_choice, divides=True),
+    ReportNoisyMax: MechanismRow(_chosen, "docs/proofs/bounded-range.md", "choice", _of_choice,
+                                 divides=True),
+    TopK: MechanismRow(_chosen, "docs/proofs/feature-scores.md", "choice", _of_choice,
+                       divides=True),
+    SparseVector: MechanismRow(
+        _sparse_vector, "Lyu, Su, Li 2017 (arXiv:1603.01699), Algorithm 1; "
+        "docs/proofs/sparse-vector.md", "thresholds",
+        lambda one: math.sqrt(2.0) * max(one.threshold_scale, one.query_scale) / one.sensitivity),
+    RandomizedResponse: MechanismRow(
+        _response, "its two or three losses, exactly; docs/proofs/currencies.md", "response",
+        relation="replace_one"),
+    PartitionSelection: MechanismRow(
+        _groups, "docs/proofs/partition-selection.md", "groups",
+        lambda one: (math.sqrt(2.0) if one.noise == "laplace" else 1.0) * one.scale,
+        relation="add_remove"),
+    Asserted: MechanismRow(
+        _asserted, "asserted; with a delta by Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), "
+        "section 3"),
+    AssertedZCDP: MechanismRow(
+        _asserted_zcdp, "asserted; Bun, Steinke 2016 (arXiv:1605.02065v1), Definition 1.1"),
+}
+
+
+def leaf_cost(mechanism: object, relation: Relation, orders: Orders) -> Cost:
+    """Cost of one call, for the relation its sensitivity is stated for.
+
+    Raises:
+        UnsupportedNode: no row of `MECHANISMS`.
+        RelationMismatch: it is stated for another relation.
+    """
+    name, row = type(mechanism).__name__, MECHANISMS.get(type(mechanism))
+    if row is None:
+        raise UnsupportedNode(f"no accountant for {name}; it is refused")
+    if row.relation not in (None, relation):
+        raise RelationMismatch(f"{name} is stated for the {row.relation} relation")
+    return row.price(mechanism, relation, orders)
+
+
+def answering(kind: str) -> tuple[type, ...]:
+    """The mechanisms that such questions take."""
+    return tuple(kept for kept, row in MECHANISMS.items() if row.answers == kind)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
 from privledger.facts.columns import TableFacts
-from privledger.mechanisms import Exponential, PermuteAndFlip, ReportNoisyMax, TopK
+from privledger.mechanisms import Exponential, PermuteAndFlip, ReportNoisyMax, TopK, answering
 from privledger.noise.source import NoiseSource
 from privledger.rounding import down, moderate
 from privledger.tables.chunk import Rows
@@ -87,7 +87,7 @@ class Question(Protocol):
 # Exact selection: how sharply a mechanism may choose by a score of known sensitivity.
 
 
-CHOOSERS = (Exponential, PermuteAndFlip, ReportNoisyMax, TopK)
+CHOOSERS = answering("choice")
 
 
 class Derived:

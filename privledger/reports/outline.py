@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import singledispatch
 from html import escape
 
 from attrs import evolve, frozen
@@ -26,18 +25,7 @@ from privledger.graph import (
 )
 from privledger.ledger.view import ReleaseLine
 from privledger.ledger.view_figures import clean
-from privledger.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    PartitionSelection,
-    PermuteAndFlip,
-    ReportNoisyMax,
-    SparseVector,
-    TopK,
-)
+from privledger.mechanisms import MECHANISMS
 from privledger.numerals import many, upward
 from privledger.rounding import exact
 
@@ -244,8 +232,8 @@ def quietest(node: Node) -> float:
     """Standard deviation of a plan's quietest answer, in records: what one record at the most
     moves it by is one. Infinity where nothing is released."""
     inside = [quietest(child) for child in children(node)]
-    own = noise_of(node)
-    return min([own, *inside]) / _share(node)
+    row = MECHANISMS.get(type(node))
+    return min([math.inf if row is None else row.spread(node), *inside]) / _share(node)
 
 
 def _share(node: Node) -> float:
@@ -255,52 +243,6 @@ def _share(node: Node) -> float:
     if isinstance(node, FixedSizeSample):
         return node.size / node.out_of
     return 1 / node.steps if isinstance(node, RandomAllocation) else 1.0
-
-
-@singledispatch
-def noise_of(leaf: object) -> float:
-    """Of one mechanism; infinity for what adds no noise of its own."""
-    return math.inf
-
-
-@noise_of.register
-def _(leaf: Gaussian) -> float:
-    return leaf.noise_multiplier / math.sqrt(max(leaf.shares, default=1.0))
-
-
-@noise_of.register
-def _(leaf: Laplace) -> float:
-    return math.sqrt(2.0) * leaf.scale / leaf.l1_sensitivity
-
-
-@noise_of.register
-def _(leaf: DiscreteGaussian) -> float:
-    return leaf.sigma / leaf.sensitivity
-
-
-@noise_of.register
-def _(leaf: DiscreteLaplace) -> float:
-    # Its square is 2 e^a/(e^a - 1)^2, a bit above what is said here.
-    return math.sqrt(2.0) / math.expm1(min(leaf.parameter, 700.0)) / leaf.sensitivity
-
-
-@noise_of.register
-def _(leaf: SparseVector) -> float:
-    return math.sqrt(2.0) * max(leaf.threshold_scale, leaf.query_scale) / leaf.sensitivity
-
-
-@noise_of.register
-def _(leaf: PartitionSelection) -> float:
-    return (math.sqrt(2.0) if leaf.noise == "laplace" else 1.0) * leaf.scale
-
-
-@noise_of.register(Exponential)
-@noise_of.register(PermuteAndFlip)
-@noise_of.register(ReportNoisyMax)
-@noise_of.register(TopK)
-def _(leaf: Exponential | PermuteAndFlip | ReportNoisyMax | TopK) -> float:
-    # Differences of two scores must be about so large to be seen.
-    return 2.0 / leaf.epsilon
 
 
 def too_few(node: Node, schema: Schema) -> str | None:
