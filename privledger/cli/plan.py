@@ -45,7 +45,7 @@ from privledger.ledger.checkpoint import remembered_receipt
 from privledger.plugins import ClaimStep, configured, find_learner, is_shipped, load_learner
 from privledger.reports import PriceFigures, outline, plain, price_plan, release_count
 from privledger.reports.outline import reserved_line, too_few
-from privledger.rounding import exact
+from privledger.rounding import exact, number, positive
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 from privledger.tables.listing import members
@@ -329,23 +329,64 @@ run_argument = click.argument("run_file", metavar="RUN.toml",
 
 
 @command
-@run_argument
+@click.argument("run_file", metavar="[RUN.toml]", required=False,
+                type=click.Path(exists=True, dir_okay=False))
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger to price against [default: the run file's].")
 @isolate_option
 @limit_option
-def plan(run_file: str, data_dir: str | None, ledger: str | None, isolate: bool | None,
-         limits: dict[str, Any]) -> Reply:
+@click.option("--for", "wanted_", metavar="STATISTIC", multiple=True,
+              help="In place of a run: say which epsilon this needs, such as \"mean(pay)\". May be "
+                   "repeated. Needs --within and --schema.")
+@click.option("--within", type=float, metavar="WIDTH",
+              help="For --for: half the width of each answer's 95 % interval, in its own unit.")
+@click.option("--schema", "schema_file", type=click.Path(exists=True, dir_okay=False),
+              help="For --for: public facts about the table.")
+@click.option("--by", multiple=True, metavar="COLUMN", help="For --for: answer by groups.")
+@click.option("--rows", type=float, help="For --for: a public number of rows [default: the "
+                                         "schema's].")
+@click.option("--sampling", is_flag=True, help="For --for: the interval of noise and sample.")
+def plan(run_file: str | None, data_dir: str | None, ledger: str | None, isolate: bool | None,
+         limits: dict[str, Any], wanted_: tuple[str, ...], within: float | None,
+         schema_file: str | None, **asked: Any) -> Reply:
     """Price a run. Opens no data and writes nothing.
 
-    Exit code 0 if the run fits its budget, 1 if it would be refused.
+    Exit code 0 if the run fits its budget, 1 if it would be refused. With --for and --within
+    there is no run: the least epsilon is printed that makes statistics this exact.
     """
+    if not wanted_:
+        if run_file is None or within is not None or schema_file or any(asked.values()):
+            raise click.UsageError("name a run file, or --for with --within and --schema")
+    elif within is None or not schema_file or run_file or data_dir or ledger or limits or (
+            isolate is not None):
+        raise click.UsageError("--for goes with --within and --schema, and with no run file or "
+                               "option of one")
+    else:
+        return _sized(wanted_, positive("--within", within), Schema.load(schema_file), **asked)
+    assert run_file is not None
     with making(isolate, data_dir, ledger, limits) as make:
         prepared = prepare(run_file, data_dir, ledger, make)
     instead = "" if prepared.price.fits else fitting(prepared)
     return Reply(prepared.as_dict() | {"instead": instead},
                  lambda out: render_plan(out, prepared, instead), int(not prepared.price.fits))
+
+
+def _sized(statistics: tuple[str, ...], within: float, schema: Schema, by: tuple[str, ...],
+           rows: float | None, sampling: bool) -> Reply:
+    """The least epsilon with which `statistics` are as exact as was asked."""
+    import privledger
+
+    offered: Any = privledger
+    if not hasattr(offered, "summary"):
+        raise click.UsageError("no installed package offers summaries: install privledger whole")
+    found = offered.summary(*statistics, by=list(by)).forecast_within(
+        within, schema, rows=None if rows is None else number("--rows", rows), sample=sampling)
+    values = {"epsilon": found.price, "delta": found.delta, "within": within,
+              "assumed": found.assumed, "plan": to_json(found.plan),
+              "expected": [dict(zip(found.table()[0], row, strict=True))
+                           for row in found.table()[1]]}
+    return Reply(values, lambda out: click.echo(str(found)))
 
 
 def render_plan(out: Console, prepared: Prepared, instead: str = "") -> None:

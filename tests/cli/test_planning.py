@@ -226,3 +226,29 @@ def test_a_pure_plan_under_a_filter_that_an_earlier_plan_fixed(call, as_json, tm
     assert dict(found["cheaper"])["basic"] == pytest.approx(.3)
     page = " ".join(call("whatif", book, "--plan", plan).stdout.split())
     assert "the first plan fixed the filter gdp" in page and "basic 0.3" in page
+
+
+@pytest.fixture
+def pay_schema():
+    return Path(__file__).parents[2] / "docs" / "examples" / "pay.schema.json"
+
+
+def test_which_epsilon_an_exactness_needs(call, as_json, pay_schema):
+    asked = ["plan", "--for", "mean(pay)", "--for", "count", "--within", 20, "--rows", 5000,
+             "--schema", pay_schema]
+    found = as_json(*asked)
+    assert 0.2 < found["epsilon"] < 0.3
+    assert max(line["noise +-"] for line in found["expected"]) <= 20
+    assert "mean(pay)" in call(*asked).stdout
+    wider = as_json(*asked[:5], "--within", 40, *asked[7:])
+    assert wider["epsilon"] < found["epsilon"] < as_json(*asked, "--by", "job")["epsilon"] * 1.01
+
+
+@pytest.mark.parametrize("words", [
+    (), ("--within", 3), ("RUN", "--for", "count", "--within", 3), ("RUN", "--rows", 3),
+    ("--for", "count"), ("--for", "count", "--within", "nan", "--schema", "PAY"),
+    ("--for", "count", "--within", 3, "--schema", "PAY", "--isolate"),
+    ("--for", "std(pay)", "--within", 3, "--schema", "PAY")])
+def test_words_of_a_plan_that_do_not_go_together(call, run_file, pay_schema, words):
+    known = {"RUN": run_file, "PAY": pay_schema}
+    assert call("plan", *(known.get(word, word) for word in words)).exit_code == 2

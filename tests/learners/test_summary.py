@@ -379,3 +379,22 @@ def test_the_law_of_the_noise_is_exact():
     assert (4 * math.exp(-t) - math.exp(-2 * t)) / 3 == pytest.approx(0.05, rel=1e-9)
     near = intervals.laplace_quantile((1.0, 1.0, 0.5))
     assert near >= intervals.laplace_quantile((1.0, 0.999, 0.5))
+
+
+def test_the_least_epsilon_for_a_width_is_enough_and_little_less_is_not():
+    for asked, width, rows in ((pl.summary("count", by=["region"]), 25.0, None),
+                               (pl.summary("mean(pay)", "count"), 900.0, 600),
+                               (pl.summary("sum(pay)", delta=1e-6), 3e6, None)):
+        found = asked.forecast_within(width, SCHEMA, rows=rows)
+        assert max(line[1] for line in found.lines) <= width and found.price <= 100
+        less = asked.forecast(SCHEMA, epsilon=found.price / 1.001, rows=rows)
+        assert max(line[1] for line in less.lines) > width
+
+
+def test_a_width_without_an_interval_or_out_of_reach_is_refused():
+    for asked, width, match in (
+            (pl.summary("mean(pay)"), 1.0, "rows"), (pl.summary("median(pay)"), 1.0, "interval"),
+            (pl.summary("count"), 1e-9, "reaches"), (pl.summary("count"), math.nan, "half_width"),
+            (pl.summary("count"), True, "half_width"), (pl.summary("count"), 0.0, "half_width")):
+        with pytest.raises(pl.InvalidValue, match=match):
+            asked.forecast_within(width, SCHEMA)

@@ -43,6 +43,7 @@ _BELOW = 1 + 2.0**-36  # prices of a few nodes, rounded, stay within epsilon
 intervals = pl.plugins.intervals
 _SPREAD = 1 / math.sqrt(12.0)
 MOST_QUESTIONS = 1000
+MOST_EPSILON = 100.0
 
 
 @frozen(eq=False)
@@ -287,6 +288,42 @@ class Summary(PrivateLearner):
                    "favourable mean, and for the sample at a spread of 1/sqrt(12) of the range")
         return AnswerForecast(recipe.plan, pl.epsilon(recipe.plan, asker.delta, asker.relation),
                               float(asker.delta), lines, assumed)
+
+    def forecast_within(self, half_width: float, schema: pl.Schema | None = None, *,
+                        rows: float | None = None, sample: bool = False) -> AnswerForecast:
+        """The least epsilon with which every answer is this exact, and its forecast.
+
+        Args:
+            half_width: of the 95 % interval, in the unit of the statistic.
+            rows: as in `forecast`. sample: of noise and sample, in place of the noise alone.
+
+        Raises:
+            InvalidValue: a statistic whose interval is not known before the data, or one that no
+                epsilon up to `MOST_EPSILON` makes so exact.
+        """
+        check_number("half_width", half_width, 0.0, 1e300)
+
+        def wider(epsilon: float) -> bool:
+            self._unknown(found := self.forecast(schema, epsilon=epsilon, rows=rows), sample)
+            return max(float(line[1 + sample] or 0.0) for line in found.lines) > half_width
+
+        low, high = MOST_EPSILON * 2.0**-40, MOST_EPSILON
+        if wider(high):
+            raise pl.InvalidValue("half width", half_width, "wider: the sample alone has more"
+                                  if sample else f"one that epsilon {MOST_EPSILON:g} reaches")
+        while high > low * 1.0001:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if wider(middle) else (low, middle)
+        return self.forecast(schema, epsilon=high, rows=rows)
+
+    @staticmethod
+    def _unknown(found: AnswerForecast, sample: bool) -> None:
+        """Refuse a forecast that leaves an interval open."""
+        for line in found.lines:
+            if line[1 + sample] is None:
+                raise pl.InvalidValue("statistics", line[0], "such as have an interval before the "
+                                      "data: count, sum, histogram, crosstab, and mean with a "
+                                      "public number of rows (rows, or in the schema)")
 
     def transform(self, X: object) -> np.ndarray:
         """Values of each row's group, shape (rows, statistics): those with one number a group.
