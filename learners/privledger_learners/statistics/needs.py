@@ -26,6 +26,11 @@ from privledger_learners.statistics.expressions import (
 )
 
 MOST_CELLS = 1 << 20
+FINE, COARSE = 1024, 32
+"""Bins of a distribution that many quantiles are read from, and how many of them make a block."""
+MANY = 9
+"""So many quantiles are read from one distribution: fewer draws by themselves are nearer. In tables
+of 1,000 and 30,000 rows the two are level from 6 to 8 (docs/proofs/summaries.md)."""
 Cells = Any
 """Cells of the guard's questions; None for none."""
 Summand = Any
@@ -241,7 +246,8 @@ class Key:
     """What tells one question from another, so that two statistics share one answer.
 
     Attributes:
-        kind: `count`, `moments`, `sum`, `products` or `quantile`. columns: that it reads.
+        kind: `count`, `moments`, `sum`, `products`, `quantile` (draws) or `ranks` (counts between
+            edges). columns: that it reads.
         edges: of columns that it counts apart; None for those with categories.
         quantiles: of draws.
     """
@@ -311,8 +317,9 @@ def keys_of(schema: pl.Schema, statistics: Sequence[Statistic]) -> dict[Statisti
             own = bounds_of(schema, one) == (column.lower, column.upper)
             found[one] = Key("sum" if own else "moments", columns, *bounds_of(schema, one))
         elif one.kind == "quantile":
-            found[one] = Key("quantile", columns, *bounds_of(schema, one),
-                             quantiles=one.quantiles)
+            bounds = bounds_of(schema, one)
+            found[one] = (Key("quantile", columns, *bounds, quantiles=one.quantiles)
+                          if len(one.quantiles) < MANY else Key("ranks", columns, *bounds))
         elif one.kind == "corr":
             found[one] = Key("products", columns)
         elif one.kind in ("histogram", "crosstab"):
@@ -397,4 +404,14 @@ def _need(schema: pl.Schema, key: Key, groups: tuple[Axis, ...],
         entries = (len(keys) + 1) * (len(keys) + 2) // 2
         return Need(key, groups, (keys, entries), share, what, outer, True,
                     (float(entries), math.sqrt(entries)), where)
+    if key.kind == "ranks":
+        return Need(key, (*groups, rank_axis(schema, key, FINE)), pl.questions.Ones(), share, what,
+                    outer, where=where)
     return Need(key, groups, None, share, what, outer, where=where)
+
+
+def rank_axis(schema: pl.Schema, key: Key, bins: int) -> Axis:
+    """So many even intervals between the bounds; values outside are in the first or last."""
+    edges = np.linspace(key.lower, key.upper, bins + 1)[1:-1].tolist()
+    column_of(schema, key.columns[0], "numeric")
+    return axis_of(schema, key.columns[0], edges)

@@ -146,8 +146,35 @@ def _spread(one: Statistic, told: Told, place: int, group: Group,
 def _quantiles(one: Statistic, told: Told, place: int, group: Group,
                about: float | None) -> Iterator[AnswerRow]:
     # No interval of a value follows from an exponential draw.
+    found = told.array[place]
+    if told.need.key.kind == "ranks":
+        found = _at_ranks(found, told.need.key, np.array(one.quantiles))
     for at, q in enumerate(one.quantiles):
-        yield AnswerRow(group, one.called(q), "", float(told.array[place][at]), rows_about=about)
+        yield AnswerRow(group, one.called(q), "", float(found[at]), rows_about=about)
+
+
+def joined(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray:
+    """Counts of bins that agree with the counts of their blocks, both noisy: least squares.
+
+    Args:
+        fine: shape (groups, bins + 1). coarse: shape (groups, blocks + 1). The last is missing.
+    """
+    groups, blocks = coarse.shape[0], coarse.shape[1] - 1
+    inner = fine[:, :-1].reshape(groups, blocks, -1)
+    many, sums = inner.shape[2], inner.sum(axis=2)
+    # A sum of `many` bins has so many times the variance of a block's own count.
+    whole = (many * coarse[:, :-1] + sums) / (many + 1)
+    return (inner + ((whole - sums) / many)[:, :, None]).reshape(groups, -1)
+
+
+def _at_ranks(counts: np.ndarray, key: Key, quantiles: np.ndarray) -> np.ndarray:
+    """The edges whose share below is nearest to each quantile; where it is flat, the middle one."""
+    below = np.maximum.accumulate(np.concatenate([[0.0], np.cumsum(counts)]))
+    apart = np.abs(below[None, :] - quantiles[:, None] * max(below[-1], 1.0))
+    first = apart.argmin(axis=1)
+    last = len(below) - 1 - apart[:, ::-1].argmin(axis=1)
+    edges = np.linspace(key.lower, key.upper, len(below))
+    return np.asarray(edges[(first + last) // 2])
 
 
 def _cells(one: Statistic, told: Told, place: int, group: Group,

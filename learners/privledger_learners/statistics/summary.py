@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
@@ -29,15 +29,18 @@ from privledger_learners.statistics.expressions import (
     mean,
 )
 from privledger_learners.statistics.needs import (
+    COARSE,
+    FINE,
     Axis,
     Key,
     Need,
     cells_of,
     groups_of,
     needs_of,
+    rank_axis,
     size_of,
 )
-from privledger_learners.statistics.recipes import Told, numbers, rows_of
+from privledger_learners.statistics.recipes import Told, joined, numbers, rows_of
 
 _BELOW = 1 + 2.0**-36  # prices of a few nodes, rounded, stay within epsilon
 intervals = pl.plugins.intervals
@@ -62,6 +65,7 @@ class Recipe:
     kind: str
     statistics: tuple[Statistic, ...]
     relation: str
+    schema: pl.Schema = field(repr=False)
 
     def scale(self, key: Key) -> float:
         """Of the noise of one entry of an answer: parameter, or standard deviation."""
@@ -173,7 +177,7 @@ class Summary(PrivateLearner):
                 raise pl.InvalidValue("quantiles", draws, f"at most {MOST_QUESTIONS} draws")
         best = None
         for kind in ("laplace", "gaussian") if self.delta > 0 else ("laplace",):
-            made = self._priced(kind, keys, needs, statistics)
+            made = self._priced(kind, keys, needs, statistics, schema)
             loudness = _loudness(made)
             if best is None or loudness < best[0]:
                 best = loudness, made
@@ -181,7 +185,7 @@ class Summary(PrivateLearner):
         return best[1]
 
     def _priced(self, kind: str, keys: Mapping[Statistic, Key], needs: Mapping[Key, Need],
-                statistics: tuple[Statistic, ...]) -> Recipe:
+                statistics: tuple[Statistic, ...], schema: pl.Schema) -> Recipe:
         """With the least noise of this kind that epsilon and delta pay for."""
         whole = math.fsum(need.share for need in needs.values())
 
@@ -194,7 +198,7 @@ class Summary(PrivateLearner):
                 leaves[key] = leaf
                 nodes.append(node)
             plan = nodes[0] if len(nodes) == 1 else pl.Sequential(nodes)
-            return Recipe(plan, keys, needs, leaves, kind, statistics, self.relation)
+            return Recipe(plan, keys, needs, leaves, kind, statistics, self.relation, schema)
 
         if kind == "gaussian":
             return made(pl.calibrate(lambda noise: made(noise).plan, self.epsilon, self.delta,
@@ -249,7 +253,7 @@ class Summary(PrivateLearner):
     def _recalled(self, table: pl.Dataset, labels: Mapping[str, str] | None) -> AnswerTable:
         schema = table.schema
         recipe = self._recipe(schema)
-        if any(key.kind == "quantile" for key in recipe.needs):
+        if any(key.kind in ("quantile", "ranks") for key in recipe.needs):
             raise pl.InvalidValue("keep", True, "False with quantiles: a draw is paid for each "
                                                 "time")
         free: list[bool] = []
@@ -401,12 +405,14 @@ def _leaf(need: Need, kind: str, noise: float, part: float, relation: str
         each = leaf if cells is None else pl.Parallel([leaf] * int(cells.count))
         return leaf, pl.Repeat(each, draws) if draws > 1 and cells is None else (
             pl.Sequential([each] * draws) if draws > 1 else each)
+    twice = need.key.kind == "ranks"  # counts of blocks, and of the bins in them
+    part /= 1 + twice
     if kind == "laplace":
         moved = need.moved(relation, 1)
         leaf = pl.Laplace(moved * noise / part, moved)
     else:
         leaf = pl.Gaussian(noise / math.sqrt(part))
-    return leaf, leaf
+    return leaf, pl.Repeat(leaf, 2) if twice else leaf
 
 
 def _loudness(recipe: Recipe) -> float:
@@ -442,6 +448,13 @@ def _told(release: Callable[..., Any], data: pl.Dataset, recipe: Recipe, key: Ke
         block = pl.questions.RowValues(block[0], need.clips[norm - 1], "products")
     answer = np.asarray(release(leaf, data.query((block,), cells, need.what)), dtype=float)
     table = answer.reshape(-1, block.width)[:groups]
+    if key.kind == "ranks":
+        blocks = (*need.axes[:-1], rank_axis(recipe.schema, key, FINE // COARSE))
+        coarse = np.asarray(release(leaf, data.query(
+            (block,), cells_of(blocks, need.where), need.what)), dtype=float)
+        return Told(need, joined(table.reshape(need.outer, -1),
+                                 coarse[:size_of(blocks)].reshape(need.outer, -1)),
+                    recipe.kind, recipe.scale(key))
     return Told(need, table.reshape(need.outer, -1), recipe.kind, recipe.scale(key))
 
 
