@@ -196,7 +196,7 @@ class PostgresServer:
         return target / package.name / install.name / "bin"
 
     def _run(self, name: str, *arguments: str) -> None:
-        subprocess.run([str(self._programs / name), *arguments], check=True, timeout=60,
+        subprocess.run([str(self._programs / name), *arguments], check=True, timeout=120,
                        capture_output=True, cwd=self.folder, **self._who)
 
     def start(self) -> None:
@@ -220,7 +220,7 @@ class PostgresServer:
         """As a crash would: nothing is written out, and the next start recovers from the log."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(30)
+            self._process.wait(120)
 
     def connect(self, database: str = "postgres", user: str = "owner", **more: object):
         """A connection of the tests' own, as somebody who knows SQL would make one."""

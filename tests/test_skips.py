@@ -35,7 +35,7 @@ def test_a_reason_that_nobody_allowed_fails_the_run_in_ci(tmp_path, whole_file, 
                    if name != "CI" and not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
         env={**environment, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
              **({"CI": in_ci} if in_ci else {})})
     assert done.returncode == code, done.stdout + done.stderr

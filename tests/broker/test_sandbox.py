@@ -72,7 +72,7 @@ def alone(tmp_path):
         program = PROGRAM.format(folder=str(FOLDER), private=str(private),
                                  open_folder=str(folder), layer=layer)
         done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True,
-                              text=True, timeout=60, check=False)
+                              text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout.splitlines()[-1]) if done.stdout else None
         if isinstance(found, str):

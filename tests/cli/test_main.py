@@ -97,7 +97,7 @@ def test_help_and_completion_load_no_command(tmp_path):
             "COMP_CWORD": "1"})):
         done = subprocess.run([sys.executable, "-c", code.format(words=words)], text=True,
                               capture_output=True, env={**os.environ, **variables}, check=False,
-                              timeout=60)
+                              timeout=120)
         assert "LOADED []" in done.stderr, done.stderr
         assert "show" in done.stdout
 

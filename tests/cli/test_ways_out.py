@@ -80,7 +80,7 @@ def test_kill_in_the_middle_of_a_fit_keeps_the_charge_and_show_says_so(call, tmp
     for _ in range(5):
         child.stdout.readline()
     os.kill(child.pid, signal.SIGKILL)
-    child.wait(30)
+    child.wait(120)
     time.sleep(0.05)
     shown = call("show", path)
     assert "crashed" in shown.stdout

@@ -66,7 +66,7 @@ class Processes:
             tls_ca_file=str(self.files["ca"]), tls_client_cert=str(self.files["client"]),
             tls_client_key=str(self.files["client-key"]), require_encryption=True)
         return Client(scheduler_file=str(self.folder / "scheduler.json"), security=keys or None,
-                      timeout=60)
+                      timeout=120)
 
     def logs(self):
         return {one.name: one.read_bytes() for one in self.folder.glob("*.log")}
@@ -101,5 +101,5 @@ def client(processes):
     import dask
 
     with dask.config.set(settings()), processes.client() as found:
-        found.wait_for_workers(2, timeout=60)
+        found.wait_for_workers(2, timeout=120)
         yield found

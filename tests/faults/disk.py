@@ -63,7 +63,7 @@ class Disk:
     def close(self) -> None:
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(30)
+        self._process.wait(120)
 
 
 def records(log: Path) -> list[Record]:

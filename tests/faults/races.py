@@ -55,7 +55,7 @@ def processes(places):
         racer.start()
     found = dict(results.get(timeout=900) for _ in racers)
     for racer in racers:
-        racer.join(60)
+        racer.join(120)
     return _table(found)
 
 

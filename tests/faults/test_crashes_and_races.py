@@ -134,7 +134,7 @@ def test_threads_race_for_the_last_of_the_budget(tmp_path, where):
     data, granted, barrier = guard(ledger), [], threading.Barrier(8)
 
     def ask():
-        barrier.wait(30)
+        barrier.wait(120)
         for _ in range(room):
             try:
                 with ledger.request(pl.Gaussian(8.0), data) as session:
@@ -147,7 +147,7 @@ def test_threads_race_for_the_last_of_the_budget(tmp_path, where):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert len(granted) == room
     assert data._vault.opened == room
     assert ledger.verify() == []
@@ -160,7 +160,7 @@ def test_threads_share_one_grant_without_exceeding_it(make_ledger):
     done, refused, barrier = [], [], threading.Barrier(6)
 
     def ask():
-        barrier.wait(30)
+        barrier.wait(120)
         for _ in range(20):
             try:
                 session.release(G, data.count())
@@ -172,7 +172,7 @@ def test_threads_share_one_grant_without_exceeding_it(make_ledger):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     session.close()
     assert (len(done), len(refused), session.releases) == (50, 70, 50)
     assert ledger.verify() == []
@@ -186,18 +186,18 @@ def test_threads_of_one_scope_never_pass_a_cap_together(make_ledger):
     barrier = threading.Barrier(4)
 
     def ask():
-        barrier.wait(30)
+        barrier.wait(120)
         for _ in range(6):
             with ledger.request(pl.IndividualFilter(
                     "gdp", node.cap, node=pl.Gaussian(20.0)), data, scope=scope,
-                    wait=60.0) as session:
+                    wait=120.0) as session:
                 session.release(pl.Gaussian(20.0), session.filtered().count())
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert [grant.status for grant in ledger.state.grants.values()] == ["settled"] * 24
     assert [line.rounds for line in ledger.record(0).lines].count(1) == 10
     assert ledger.record(0).total <= node.cap * (1 + 1e-12)
@@ -299,7 +299,7 @@ def test_a_lock_held_elsewhere_is_busy_and_grants_nothing(path, monkeypatch):
     data, started = guard(ledger), time.monotonic()
     with pytest.raises(pl.errors.LedgerBusy):
         ledger.request(G, data)
-    assert time.monotonic() - started < 5 and data._vault.opened == 0
+    assert time.monotonic() - started < 60 and data._vault.opened == 0
     holder.execute("ROLLBACK")
     ledger.request(G, data).close()
     assert len(ledger.state.grants) == 1
@@ -449,7 +449,7 @@ def test_a_ledger_file_opens_in_a_store_without_a_thread_of_its_own(path):
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(30)
+    thread.join(120)
     assert found and found[0] > 0
     store = SQLiteStore(path)
     assert len(store.read()) == 5  # created, filter, protected, granted, settled

@@ -157,7 +157,7 @@ def test_many_makers_of_one_name_make_one(tmp_path):
     start = threading.Barrier(8)
 
     def work():
-        start.wait(30)
+        start.wait(120)
         try:
             made.append(create(path))
         except pl.LedgerError as error:

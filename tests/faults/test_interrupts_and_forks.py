@@ -21,7 +21,7 @@ BEGIN = """
 import _thread, os, random, signal, sys, threading, time
 import numpy as np
 import privledger as pl
-signal.alarm(60)
+signal.alarm(120)
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 path = sys.argv[1]
 ledger = pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="gdp")
@@ -40,7 +40,7 @@ def use():
 def run(tmp_path, text):
     """A script of its own: an interrupt must not hit the test runner. A hang is killed."""
     done = subprocess.run([sys.executable, "-c", dedent(BEGIN) + dedent(text),
-                           str(tmp_path / "x.ledger")], timeout=90, capture_output=True,
+                           str(tmp_path / "x.ledger")], timeout=240, capture_output=True,
                           text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:] or f"killed by {-done.returncode}"
     return done.stdout
@@ -76,7 +76,7 @@ def test_ctrl_c_while_two_threads_share_a_ledger_hangs_nobody(tmp_path):
                 work()
             except KeyboardInterrupt:
                 pass
-        [one.join(20) for one in threads]
+        [one.join(120) for one in threads]
         assert not any(one.is_alive() for one in threads)
         use()
         state = ledger.state
@@ -105,7 +105,7 @@ def test_a_fork_beside_busy_threads_leaves_the_child_free(tmp_path):
             if pid == 0:
                 status = 1
                 try:
-                    signal.alarm(40)
+                    signal.alarm(120)
                     time.sleep(0.02)
                     use()
                     status = 0
@@ -135,7 +135,7 @@ def test_a_child_writes_on_although_its_parent_closed_first(tmp_path):
         if pid == 0:
             status = 1
             try:
-                signal.alarm(40)
+                signal.alarm(120)
                 use()
                 os.write(write, b"x")
                 time.sleep(0.3)
@@ -161,7 +161,7 @@ def test_a_fork_in_the_middle_of_a_transaction_is_refused_in_the_child(tmp_path)
             if pid == 0:
                 status = 1
                 try:
-                    signal.alarm(20)
+                    signal.alarm(120)
                     use()
                 except pl.LedgerError as error:
                     status = 0 if "forked" in str(error) else 2
@@ -195,7 +195,7 @@ def test_no_lock_of_a_vault_a_session_or_a_source_crosses_a_fork(tmp_path):
         if pid == 0:
             status = 1
             try:
-                signal.alarm(20)
+                signal.alarm(120)
                 session.close()  # its parent's: nothing happens
                 use()
                 status = 0
@@ -250,12 +250,12 @@ def test_a_holder_that_works_long_is_waited_for():
     def hold():
         with lock:
             held.set()
-            go.wait(20)
+            go.wait(120)
             order.append("first")
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(20)
+    held.wait(120)
     threading.Timer(0.2, go.set).start()
     with lock:
         order.append("second")

@@ -56,7 +56,7 @@ class Spender:
         self.said = self.process.stdout.readline().strip()
 
     def end(self):
-        self.process.communicate("\n", timeout=60)
+        self.process.communicate("\n", timeout=120)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_on_a_full_disk_there_is_a_whole_ledger_or_none(tmp_path):
     """Disks of several sizes: a fresh ledger needs some kilobytes, and its log more."""
     (tmp_path / "disk").mkdir()
     done = subprocess.run(["unshare", "-m", sys.executable, "-c", FULL], cwd=tmp_path,
-                          capture_output=True, text=True, check=False, timeout=60)
+                          capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert len(said) == 11 and set(said) == {"made whole", "refused none"}

@@ -73,7 +73,7 @@ def together(ledgers):
 
     def ask(ledger, who):
         data = guard(ledger, f"rows-{who}")
-        barrier.wait(30)
+        barrier.wait(120)
         try:
             ledger.request(G, data)
             found.append("granted")
@@ -85,7 +85,7 @@ def together(ledgers):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     return sorted(found)
 
 

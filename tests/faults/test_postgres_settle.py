@@ -51,7 +51,7 @@ def test_a_server_that_comes_back_is_waited_for(postgres, monkeypatch):
         thread.start()
     postgres.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     ledger.close()
     assert not errors and settled(url) == [("settled", 1)] * 12
 

@@ -94,7 +94,7 @@ def take_part(config, *, own_process=False):
                            ledger.protect(X, y, SCHEMA, name="table"), own.secret),
                      config["kind"], config.get("mute", 0.0))
         party.own_process = own_process
-        answer_calls(party, own, read_card(config["other"]), config["address"], wait=30)
+        answer_calls(party, own, read_card(config["other"]), config["address"], wait=120)
         return ledger.spent
 
 

@@ -46,7 +46,7 @@ def thread(config):
 
     one = threading.Thread(target=work, daemon=True)
     one.start()
-    return lambda: (one.join(60), told[0])[1]
+    return lambda: (one.join(120), told[0])[1]
 
 
 def process(config):
@@ -65,7 +65,7 @@ def process(config):
 
 
 @contextlib.contextmanager
-def world(folder, how, plan, *, edges=None, delta=0.0, kinds=(), silent=True, patience=60.0,
+def world(folder, how, plan, *, edges=None, delta=0.0, kinds=(), silent=True, patience=120.0,
           change=None, mute=0.0):
     """A federation whose owners call; yields it and, for each owner, how it ended."""
     start, k = ({"threads": thread, "processes": process}[how[0]], how[1])
@@ -83,7 +83,7 @@ def world(folder, how, plan, *, edges=None, delta=0.0, kinds=(), silent=True, pa
             "address": f"127.0.0.1:{calls.port}", "agreed": run.agreed, "silent": silent,
             "kind": kinds[i] if i < len(kinds) else "", "mute": mute})
             for i in range(k)]
-        calls.wait(60)
+        calls.wait(120)
         lines = dict(calls.lines)
         if change is not None:
             lines["owner-0"] = Changed(lines["owner-0"], change)
@@ -219,7 +219,7 @@ def test_a_stranger_gets_no_word(tmp_path):
         data = pl.Ledger.create(None, budget=BUDGET).protect(X, y, SCHEMA)
         return Party(run, "north", data, north.secret)
 
-    with Callers(run, (north.card,), boss, "127.0.0.1:0", 5) as calls:
+    with Callers(run, (north.card,), boss, "127.0.0.1:0", 120) as calls:
         address = f"127.0.0.1:{calls.port}"
         for own, card in ((other, boss.card), (north, other.card)):
             with pytest.raises(EngineError, match="does not answer"):
@@ -236,7 +236,7 @@ def joined(calls, own, boss, *first):
         boss.card.certificate.encode(), own.transport_key.encode(), own.card.certificate.encode())
     with grpc.secure_channel(f"127.0.0.1:{calls.port}", credentials,
                              [("grpc.ssl_target_name_override", boss.card.host)]) as channel:
-        call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(iter(first), timeout=5)
+        call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(iter(first), timeout=120)
         with pytest.raises(grpc.RpcError) as found:
             next(call)
         return found.value.code().name
@@ -245,7 +245,7 @@ def joined(calls, own, boss, *first):
 def test_first_words_that_are_none_of_this_run(tmp_path):
     north, boss = new_identity("north"), new_identity("boss")
     run = Run.of("a run", (north.card.owner,), SCHEMA, PLAN, delta=0.0, learner="somebody")
-    with Callers(run, (north.card,), boss, "127.0.0.1:0", 5) as calls:
+    with Callers(run, (north.card,), boss, "127.0.0.1:0", 120) as calls:
         for first in (b"", b"\xff", b"[]", b"{}", b'{"run": 3}', b'{"run": "' + b"0" * 64 + b'"}',
                       b"[" * 10_000, b"{" + b'"a":[],' * 1000 + b'"b":NaN}'):
             assert joined(calls, north, boss, first) == "PERMISSION_DENIED"

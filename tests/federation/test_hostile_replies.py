@@ -93,10 +93,10 @@ def one_owner():
 
 def test_a_trainer_that_stalls_does_not_keep_an_owner(one_owner):
     own, boss, run, ledger, party = one_owner
-    with Callers(run, (own.card,), boss, "127.0.0.1:0", 5) as calls:
+    with Callers(run, (own.card,), boss, "127.0.0.1:0", 120) as calls:
         line = calls.lines["north"]
         with pytest.raises(EngineError, match="the call ended: cancelled"):
-            answer_calls(party, own, boss.card, f"127.0.0.1:{calls.port}", wait=30, silence=0.3)
+            answer_calls(party, own, boss.card, f"127.0.0.1:{calls.port}", wait=120, silence=0.3)
         with pytest.raises(EngineError, match="gone"):  # and the trainer knows
             line.receive()
     assert ledger.spent == 0 and "error" in party.answer({"run": run.digest.hex()})
@@ -105,15 +105,15 @@ def test_a_trainer_that_stalls_does_not_keep_an_owner(one_owner):
 def test_nobody_takes_the_place_of_an_owner_that_called(one_owner):
     own, boss, run, _, party = one_owner
     again = Party(run, "north", guarded(*table(20))[1], own.secret)
-    with Callers(run, (own.card,), boss, "127.0.0.1:0", 5) as calls:
+    with Callers(run, (own.card,), boss, "127.0.0.1:0", 120) as calls:
         address = f"127.0.0.1:{calls.port}"
         first = threading.Thread(target=answer_calls, args=(party, own, boss.card, address))
         first.start()
-        calls.wait(30)
+        calls.wait(120)
         with pytest.raises(EngineError, match="already exists"):
-            answer_calls(again, own, boss.card, address, wait=30)
+            answer_calls(again, own, boss.card, address, wait=120)
         assert count_of(Federation(run, SCHEMA, calls.lines, BUDGET)) is not None
-    first.join(30)
+    first.join(120)
     assert party.statement is not None and again.statement is None
 
 
@@ -121,19 +121,19 @@ def test_an_owner_that_restarts_before_all_are_there_calls_again(one_owner):
     """It cost everybody a restart."""
     own, boss, run, _, party = one_owner
     again = Party(run, "north", guarded(*table(20))[1], own.secret)
-    with Callers(run, (own.card,), boss, "127.0.0.1:0", 5) as calls:
+    with Callers(run, (own.card,), boss, "127.0.0.1:0", 120) as calls:
         address = f"127.0.0.1:{calls.port}"
         with pytest.raises(EngineError, match="the call ended"):
-            answer_calls(party, own, boss.card, address, wait=30, silence=0.2)
+            answer_calls(party, own, boss.card, address, wait=120, silence=0.2)
         second = threading.Thread(target=answer_calls, args=(again, own, boss.card, address))
-        for _ in range(100):  # until the trainer knows that the first is gone
+        for _ in range(2400):  # until the trainer knows that the first is gone
             if not calls._here:
                 break
             time.sleep(0.05)
         second.start()
-        calls.wait(30)
+        calls.wait(120)
         assert count_of(Federation(run, SCHEMA, calls.lines, BUDGET)) is not None
-    second.join(30)
+    second.join(120)
     assert again.statement is not None and party.statement is None
 
 
@@ -154,20 +154,20 @@ def test_calls_that_say_nothing_keep_nobody_out():
         boss.card.certificate.encode(), quiet.transport_key.encode(),
         quiet.card.certificate.encode())
     done = threading.Event()
-    with (Callers(run, (quiet.card, own.card), boss, "127.0.0.1:0", 5) as calls,
+    with (Callers(run, (quiet.card, own.card), boss, "127.0.0.1:0", 120) as calls,
           grpc.secure_channel(f"127.0.0.1:{calls.port}", credentials,
                               [("grpc.ssl_target_name_override", boss.card.host)]) as channel):
         method = channel.stream_stream(f"/{SERVICE}/{METHOD}")
-        kept = [method(iter(lambda: done.wait(30) and None, None)) for _ in range(20)]
+        kept = [method(iter(lambda: done.wait(120) and None, None)) for _ in range(20)]
         first = threading.Thread(target=left_alone, args=(
             party, own, boss.card, f"127.0.0.1:{calls.port}"))
         first.start()
-        assert calls.lines["north"].there.wait(20)
+        assert calls.lines["north"].there.wait(120)
         assert not calls.lines["quiet"].there.is_set()
         done.set()
         for one in kept:
             one.cancel()
-    first.join(30)
+    first.join(120)
 
 
 def left_alone(*given):

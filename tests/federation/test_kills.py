@@ -36,9 +36,9 @@ def train(config):
     """Whoever trains: says its port, waits, and asks for counts until it is done or killed."""
     run = run_of(config["agreed"])
     cards = tuple(read_card(place) for place in config["cards"])
-    with Callers(run, cards, read_identity(config["boss"]), "127.0.0.1:0", 20) as calls:
+    with Callers(run, cards, read_identity(config["boss"]), "127.0.0.1:0", 120) as calls:
         print(calls.port, flush=True)
-        calls.wait(30)
+        calls.wait(120)
         federation = Federation(run, SCHEMA, calls.lines, pl.Budget(3.0, 1e-6))
         federation.on_round = lambda place: print(place, flush=True)
         count_all(federation)
@@ -86,14 +86,14 @@ def an_owner_is_killed(folder, place, delay, noise):
     """While round `place` is answered."""
     run, configs = prepared(folder, noise)
     cards = tuple(read_card(folder / f"owner-{i}.card") for i in range(2))
-    with Callers(run, cards, read_identity(folder / "boss.secret"), "127.0.0.1:0", 20) as calls:
+    with Callers(run, cards, read_identity(folder / "boss.secret"), "127.0.0.1:0", 120) as calls:
         for config in configs:
             config["address"] = f"127.0.0.1:{calls.port}"
         other = threading.Thread(target=quiet, args=(configs[1],), daemon=True)
         other.start()
         doomed = start([owner_process.__file__], folder / "0.config", configs[0])
         try:
-            calls.wait(30)
+            calls.wait(120)
             federation = Federation(run, SCHEMA, calls.lines, pl.Budget(3.0, 1e-6), 1)
 
             def told(now):
@@ -105,7 +105,7 @@ def an_owner_is_killed(folder, place, delay, noise):
         finally:
             doomed.kill()
             doomed.communicate()
-    other.join(30)
+    other.join(120)
     for place in (folder / "0.ledger", folder / "1.ledger"):
         assert charged(place) >= PRICE * (1 - 1e-9) or not known
     return len(known)
@@ -129,7 +129,7 @@ def the_trainer_is_killed(folder, place, delay, noise):
     doomed.kill()
     doomed.communicate()
     for other in others:
-        other.join(30)
+        other.join(120)
         assert not other.is_alive()
     spends = [charged(folder / f"{i}.ledger") for i in range(2)]
     for i, spent in enumerate(spends):

@@ -239,7 +239,7 @@ def test_the_standalone_verifier_agrees(tmp_path, kind):
         assert ledger.verify() == []
     assert CliRunner().invoke(main, ["export", str(path), "-o", str(place)]).exit_code == 0
     done = subprocess.run([sys.executable, str(VERIFIER), str(place)], capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -205,7 +205,7 @@ def test_the_table_is_free_for_others_after_an_interrupt(ledger):
     thread = threading.Thread(target=lambda: answers.append(
         session.release(G, pl.questions.Query(data, (pl.questions.Ones(),)))))
     thread.start()
-    thread.join(20)
+    thread.join(120)
     assert len(answers) == 1 and kept.value is not None
 
 

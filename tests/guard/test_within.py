@@ -60,7 +60,7 @@ def test_a_fit_on_a_part_draws_on_the_grant_and_costs_nothing_beside_it(tmp_path
     kept = tmp_path / "t.jsonl"
     assert CliRunner().invoke(main, ["export", str(place), "-o", str(kept)]).exit_code == 0
     found = subprocess.run([sys.executable, str(VERIFIER), str(kept)], capture_output=True,
-                           text=True, timeout=60, check=False)
+                           text=True, timeout=120, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
 
 

@@ -43,10 +43,10 @@ class Gate:
     def transaction(self):
         self.transactions += 1
         self.entered.set()
-        assert self.begin.wait(20)
+        assert self.begin.wait(120)
         with self._store.transaction() as transaction:
             yield transaction
-            assert self.commit.wait(20)
+            assert self.commit.wait(120)
             if self.error is not None:
                 error, self.error = self.error, None
                 raise error
@@ -97,20 +97,20 @@ def together(history, gate, decisions):
     gate.begin.clear()
     threads = [threading.Thread(target=run, args=(0, note("first")))]
     threads[0].start()
-    assert gate.entered.wait(20)
+    assert gate.entered.wait(120)
     for place, decide in enumerate(decisions, 1):
         threads.append(threading.Thread(target=run, args=(place, decide)))
         threads[-1].start()
         until(lambda place=place: len(history._queue._waiting) == place)
     gate.begin.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive()
     return found
 
 
 def until(true):
-    stop = time.monotonic() + 20
+    stop = time.monotonic() + 120
     while not true():
         assert time.monotonic() < stop
         time.sleep(0.001)
@@ -274,7 +274,7 @@ def test_nobody_sees_what_is_not_durable_yet(history, gate):
     time.sleep(0.05)  # it is decided and waits for its commit
     assert history.state.refusals == 0 and history.receipt().entries == 2 and not seen
     gate.commit.set()
-    thread.join(20)
+    thread.join(120)
     assert history.state.refusals == 1 and history.receipt().entries == 3 and seen
 
 
@@ -339,7 +339,7 @@ def test_one_who_gives_up_is_not_served_and_holds_nobody_up(when):
 
     def write(tickets):
         started.set()
-        release.wait(20)
+        release.wait(120)
         served.extend(ticket.decide for ticket in tickets)
 
     queue = CommitQueue(write)
@@ -360,12 +360,12 @@ def test_one_who_gives_up_is_not_served_and_holds_nobody_up(when):
     for number, thread in enumerate(threads):
         thread.start()
         if number == 0:
-            assert started.wait(20)
+            assert started.wait(120)
         else:
             until(lambda number=number: len(queue._waiting) == number)
     release.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive()
     if when != "in line":  # somebody else may have taken the lead, and served it, before
         served = [one for one in served if one != "interrupted"]
@@ -403,15 +403,15 @@ def test_a_forked_child_does_not_wait_for_its_parents_threads(tmp_path):
 
     def decide(state):
         leading.set()
-        done.wait(30)
+        done.wait(120)
         return []
 
     thread = threading.Thread(target=lambda: ledger._history.commit(decide))
     thread.start()
-    leading.wait(30)
+    leading.wait(120)
     child = os.fork()
     if child == 0:
-        signal.alarm(20)  # a child that waits for ever is killed
+        signal.alarm(120)  # a child that waits for ever is killed
         try:
             ledger.request(pl.Laplace(8.0), data).close()
         except BaseException:

@@ -20,7 +20,7 @@ PLAN = pl.Gaussian(1000.0)
 def race(place, number, got, start, rounds):
     with pl.Ledger.open(place) as ledger:
         data = ledger.protect({"x": np.linspace(0, 1, 10)}, None, SCHEMA)
-        start.wait(60)
+        start.wait(120)
         while sum(got) < rounds:
             ledger.request(PLAN, data).close()
             got[number] += 1  # nobody else writes here

@@ -111,7 +111,7 @@ def gone(postgres, ledger):
     after the client has hung up, and until then the server counts the client as there."""
     number = ledger._history.store._connection.info.backend_pid
     ledger._history.store.close()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while postgres.sql(f"SELECT 1 FROM pg_stat_activity WHERE pid = {number}"):
         assert time.monotonic() < until, "the server still counts who has hung up"
         time.sleep(0.005)
