@@ -164,7 +164,7 @@ def joined(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray:
     many, sums = inner.shape[2], inner.sum(axis=2)
     # A sum of `many` bins has so many times the variance of a block's own count.
     whole = (many * coarse[:, :-1] + sums) / (many + 1)
-    return (inner + ((whole - sums) / many)[:, :, None]).reshape(groups, -1)
+    return np.asarray((inner + ((whole - sums) / many)[:, :, None]).reshape(groups, -1))
 
 
 def _at_ranks(counts: np.ndarray, key: Key, quantiles: np.ndarray) -> np.ndarray:
