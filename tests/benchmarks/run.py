@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md. See README.md in this folder."""
+"""Measure, keep the results, and renew docs/benchmarks.md. See README.md in this folder."""
 
 from __future__ import annotations
 
@@ -27,24 +27,14 @@ PARTS = {  # module: the heading of its section
     "page": "The report",
     "long": "Long ledgers",
 }
-TAIL = HERE / "notes.md"
 
 
-def _sections(path: Path) -> dict[str, str]:
-    """Heading -> section, of an earlier run; the head is under ''."""
-    if not path.exists():
-        return {}
-    head, *rest = path.read_text(encoding="utf-8").split("\n## ")
-    return {"": head.strip()} | {one.partition("\n")[0]: f"## {one}".strip() for one in rest}
-
-
-def _alone(section: str, parts: list[str], machine: str) -> str:
-    """Say how a section came about that was not made with the rest."""
-    heading, _, body = section.partition("\n\n")
+def _alone(body: str, parts: list[str], machine: str) -> str:
+    """Say by what and where the measurements of a section were made."""
     threads = os.environ.get("OMP_NUM_THREADS")
     command = (f"OMP_NUM_THREADS={threads} " if threads else "") + (
         f"python tests/benchmarks/run.py --data DIR --only {' '.join(parts)}")
-    return f"{heading}\n\nMeasured later than the rest, by `{command}`, on {machine}.\n\n{body}"
+    return f"Measured by `{command}`, on {machine}.\n\n{body}"
 
 
 def _arguments() -> argparse.Namespace:
@@ -52,37 +42,25 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", required=True, help="folder of data sets, one folder each")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS),
-                        help="parts to measure; the others' sections are kept as they are")
-    parser.add_argument("--output", default=str(HERE.parents[1] / "docs" / "benchmarks.md"))
+                        help="parts to measure; the others' results are kept as they are")
     return parser.parse_args()
 
 
 def main() -> None:
-    sys.path.insert(0, str(HERE))
+    sys.path[:0] = [str(HERE), str(HERE.parents[1])]
     arguments = _arguments()
     from measure import machine
 
+    from tests.made_pages import blocks_of, keep, measured_parts, renew
+
     wanted = [part for part in PARTS if part in arguments.only]
-    kept = _sections(Path(arguments.output)) if len(wanted) < len(PARTS) else {}
-    head = ("# Benchmarks\n\nWritten by `OMP_NUM_THREADS=1 python tests/benchmarks/run.py --data "
-            f"DIR`. Machine: {machine()}. Times are median (min to max) of wall time on a shared "
-            "machine.")
-    sections = [kept.get("", head)]
-    for part, heading in PARTS.items():
-        if part in wanted:
-            print(f"running {part}", file=sys.stderr, flush=True)
-            section = importlib.import_module(part).report(arguments)
-            assert section.startswith(f"## {heading}\n"), heading
-            sections.append(_alone(section, wanted, machine()) if kept else section)
-        elif heading in kept:
-            sections.append(kept[heading])
-    tail = TAIL.read_text(encoding="utf-8").strip()
-    by_hand = [text for heading, text in kept.items() if heading not in ("", *PARTS.values())
-               and f"## {heading}\n" not in tail]
-    sections += [*by_hand, tail]
-    text = "\n\n".join(sections) + "\n"
-    Path(arguments.output).write_text(text, encoding="utf-8")
-    print(text)
+    for part in wanted:
+        print(f"running {part}", file=sys.stderr, flush=True)
+        section = importlib.import_module(part).report(arguments)
+        heading, _, body = section.partition("\n\n")
+        assert heading == f"## {PARTS[part]}", heading
+        keep(measured_parts() | {PARTS[part]: blocks_of(_alone(body, wanted, machine()))})
+    renew()
 
 
 if __name__ == "__main__":

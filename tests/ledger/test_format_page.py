@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from attrs import fields
 import privledger as pl
 from privledger.ledger.codec import ENTRIES, SHAPES
 from privledger.ledger.rules import RULES, WHOLE
+from tests.made_pages import renew
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger-format.md"
-MADE, END = "<!-- made of privledger.ledger.codec.ENTRIES -->\n", "<!-- end -->\n"
 OVER = {"aborted": "settled"}  # "as in `settled`"
 
 
@@ -24,24 +23,6 @@ def section(kind: str) -> str:
     own = [part for part in parts if f"`{kind}`" in part.split("\n", 1)[0].split(":")[0]]
     assert own, f"the page says nothing of {kind}"
     return "".join(own)
-
-
-def listed() -> str:
-    """The table of entries as the page shows it: `python -m tests.ledger.test_format_page` writes
-    it."""
-    lines = [textwrap.fill(f"{kind}  {fields_}", 96, subsequent_indent="    ",
-                           break_on_hyphens=False, break_long_words=False)
-             for kind, fields_ in ENTRIES.items()]
-    return "```text\n" + "\n".join(lines) + "\n```\n"
-
-
-def page_with(table: str) -> str:
-    before, rest = PAGE.read_text(encoding="utf-8").split(MADE)
-    return before + MADE + table + END + rest.split(END, 1)[1]
-
-
-def test_the_table_of_fields_is_the_readers_own() -> None:
-    assert page_with(listed()) == PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", SHAPES)
@@ -58,7 +39,6 @@ def test_every_field_of_a_federation_is_explained() -> None:
     assert not [name for name in names if f"| `{name}` |" not in said]
 
 
-
 def test_every_rule_is_a_row_about_kinds_that_there_are():
     """A word that is no kind would be a rule that never runs."""
     kinds = {name.partition("@")[0] for name in ENTRIES if name[0].islower()}
@@ -70,4 +50,4 @@ def test_every_rule_is_a_row_about_kinds_that_there_are():
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with(listed()), encoding="utf-8")
+    renew()

@@ -1,0 +1,195 @@
+"""Parts of pages that a program makes: `python -m tests.made_pages` renews them.
+
+A part stands between `<!-- made: KIND NAME -->` and `<!-- end -->`; `MAKERS` has a function for
+each kind. tests/test_made_pages.py compares every part with what is made today.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+MEASURED = DOCS / "figures" / "benchmarks.json"
+PART = re.compile(r"^<!-- made: (\w+)(?: ([^\n]+?))? -->\n.*?^<!-- end -->$",
+                  re.DOTALL | re.MULTILINE)
+OTHERS = re.compile(r"^<!-- made by .*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
+WHOLE = {"papers/tables.md": "privledger reproduce all --format md",
+         "gallery.md": "tests/benchmarks/gallery.py"}
+"""Pages that are made from their first line to their last, and by what."""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
+                      *("| " + " | ".join(map(str, cells)) + " |" for cells in rows)])
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def _options(params: Iterable[click.Parameter], context: click.Context) -> str:
+    rows = []
+    for param in params:
+        record = param.get_help_record(context) if isinstance(param, click.Option) else None
+        if record is not None:
+            names = ", ".join(f"`{one}`" for one in re.split(r", | / ", record[0]))
+            rows.append([" ".join(one.split()).replace("|", "\\|") for one in (names, record[1])])
+    return table(["Option", "Meaning"], rows)
+
+
+def _of_one(command: click.Command, name: str) -> str:
+    context = click.Context(command, info_name=name)
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    parts = [" ".join(part.split()) for part in (command.help or "").split("\n\n")]
+    return "\n\n".join([f"`{usage}`", *parts, _options(command.params, context)])
+
+
+def command(name: str) -> str:
+    """Usage, help and options of a command; of a group, of each of its commands."""
+    from privledger.cli import main
+
+    found = main.commands[name]
+    if not isinstance(found, click.Group):
+        return _of_one(found, f"privledger {name}")
+    below = [_of_one(one, f"privledger {name} {word}")
+             for word, one in sorted(found.commands.items())]
+    return "\n\n".join([" ".join((found.help or "").split()), *below])
+
+
+def commands(_: str) -> str:
+    """All commands, as `privledger --help` groups them."""
+    from privledger.cli.app import GROUPS
+
+    return table(["For", "Command", "What it does"], [
+        [title, f"[`{name}`](#privledger-{name})", line]
+        for title, group in GROUPS.items() for name, (_, line) in group.items()])
+
+
+def rules(_: str) -> str:
+    """Rules of `check`."""
+    from privledger.gate import RULES
+
+    return table(["Rule", "Meaning"], [[f"`{name}`", line] for name, line in RULES.items()])
+
+
+# --- the ledger -----------------------------------------------------------------------------------
+
+
+def entries(_: str) -> str:
+    """Kinds of entries and their fields."""
+    from privledger.ledger.codec import ENTRIES
+
+    lines = [textwrap.fill(f"{kind}  {fields}", 96, subsequent_indent="    ",
+                           break_on_hyphens=False, break_long_words=False)
+             for kind, fields in ENTRIES.items()]
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
+SAID = {"epsilon": "epsilon of the budget", "delta": "delta of the budget",
+        "alone": "of a federation: epsilon if all other parties reveal their noise",
+        "private": "false if the noise has a seed", "refusals": "how many requests were refused",
+        "unit": "unit of the filter", "amount": "spent, in the filter's unit",
+        "share": "spent, as a share of the filter's cap", "caps": "every cap of the open window"}
+"""Of rows that are computed where they are declared."""
+
+
+def figures(_: str) -> str:
+    """All that is told of a ledger as a whole."""
+    from privledger.ledger.view import FIGURES, View
+
+    told = dict(SAID)
+    for names, meaning in re.findall(r"([\w, ]+): ([^.]+)\.", (View.__doc__ or "").partition(
+            "Attributes:")[2]):
+        told |= {name.strip(): " ".join(meaning.split()) for name in names.split(",")
+                 if name.strip() not in SAID}
+    rows = []
+    for row in FIGURES:
+        found = getattr(View, row.name, None)
+        said = told.get(row.name) or (found.__doc__ or "").split("\n\n")[0].rstrip(".")
+        said = said[:1].lower() + said[1:]
+        if row.name:
+            rows.append([f"`{row.name}`", row.label or "-", said])
+    return table(["In JSON", "In `diff`", "What it is"], rows)
+
+
+# --- what was measured ----------------------------------------------------------------------------
+
+
+@cache
+def measured_parts() -> dict[str, list[Any]]:
+    """Heading -> blocks of text and tables, as tests/benchmarks/run.py keeps them."""
+    found: dict[str, list[Any]] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    return found
+
+
+def measured(name: str) -> str:
+    """One set of measurements."""
+    return "\n\n".join(one if isinstance(one, str) else table(one["head"], one["rows"])
+                       for one in measured_parts()[name])
+
+
+def blocks_of(text: str) -> list[Any]:
+    """The inverse of `measured`: paragraphs as texts, tables as head and rows."""
+    found: list[Any] = []
+    for part in re.split(r"\n\n+", text.strip()):
+        lines = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+                 for line in part.splitlines()] if part.startswith("|") else []
+        found.append({"head": lines[0], "rows": lines[2:]} if lines else part)
+    return found
+
+
+def keep(parts: dict[str, list[Any]]) -> None:
+    """Write what was measured, a line for each block."""
+    lines = [f"{json.dumps(name)}: [\n" + ",\n".join(
+        json.dumps(block, ensure_ascii=False) for block in blocks) + "]"
+        for name, blocks in parts.items()]
+    MEASURED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    measured_parts.cache_clear()
+
+
+def renew() -> None:
+    """All pages."""
+    for page in pages():
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+MAKERS: dict[str, Callable[[str], str]] = {
+    "command": command, "commands": commands, "rules": rules, "entries": entries,
+    "figures": figures, "measured": measured,
+}
+
+
+def renewed(text: str) -> str:
+    """A page with its made parts made again."""
+    return PART.sub(lambda part: "\n".join([
+        part[0].split("\n", 1)[0], "", MAKERS[part[1]](part[2] or ""), "", "<!-- end -->"]), text)
+
+
+def pages() -> list[Path]:
+    """Every page with a made part."""
+    return [page for page in sorted(DOCS.rglob("*.md"))
+            if PART.search(page.read_text(encoding="utf-8"))]
+
+
+def by_hand() -> dict[str, int]:
+    """Page -> lines that are written by hand."""
+    found = {}
+    for page in sorted(DOCS.rglob("*.md")):
+        name = page.relative_to(DOCS).as_posix()
+        if name not in WHOLE and not name.startswith("reference/"):
+            text = page.read_text(encoding="utf-8")
+            found[name] = OTHERS.sub("", PART.sub("", text)).count("\n")
+    return found
+
+
+if __name__ == "__main__":
+    renew()
