@@ -1,6 +1,6 @@
 """What is added from outside, with toys of each kind; and what is not, because it is closed.
 
-docs/extending.md has the files that each kind touches; the files named there exist.
+docs/contributing.md has the files that each kind touches; the files named there exist.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from privledger.storage import MemoryStore
 from privledger.testing.scans import inside_names
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
 LAPLACE = pl.Laplace(scale=20.0)
 
 LEARNER = '''

@@ -39,7 +39,7 @@ class Noise:
 
 
 class Question(Protocol):
-    """One kind of question; docs/extending.md shows one from outside.
+    """One kind of question; docs/contributing.md shows one from outside.
 
     Attributes:
         data: a `Derivation`: which records it is asked of.
