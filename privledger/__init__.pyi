@@ -74,6 +74,7 @@ corr: typing.Any
 count: typing.Any
 crosstab: typing.Any
 cut: typing.Any
+forecast: typing.Any
 histogram: typing.Any
 isin: typing.Any
 max: typing.Any

@@ -12,7 +12,7 @@ from attrs import frozen
 from privledger.errors import InvalidPlan, LearnerError, RelationMismatch
 from privledger.facts.schema import Schema
 from privledger.graph import Node
-from privledger.numerals import nearest
+from privledger.numerals import nearest, upward
 from privledger.people.keys import passing_people_key
 from privledger.plugins import intervals
 from privledger.plugins.holdout import Holdout, PrivateScore
@@ -217,4 +217,4 @@ def offered(name: str) -> Any:
 
 __all__ = ["ClaimStep", "Holdout", "Learner", "LearnerInfo", "PrivateScore", "configured",
            "find_learner", "intervals", "is_shipped", "learner_names", "load_learner",
-           "passing_people_key"]
+           "passing_people_key", "upward"]

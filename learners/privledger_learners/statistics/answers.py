@@ -172,8 +172,8 @@ class AnswerForecast:
         return ("statistic", "noise +-", "noise and sample +-", "rows"), self.lines
 
     def __str__(self) -> str:
-        return (f"{table_text(*self.table())}\nprice: epsilon {self.price:.6g} at delta "
-                f"{self.delta:g}; {self.assumed}")
+        return (f"{table_text(*self.table())}\nprice: epsilon "
+                f"{pl.plugins.upward(self.price)} at delta {self.delta:g}; {self.assumed}")
 
     __repr__ = __str__
 
