@@ -5,6 +5,7 @@ The rule and its evidence, learner by set by epsilon: docs/which-learner.md.
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Protocol, cast
 
@@ -24,12 +25,21 @@ from privledger_learners.estimator import (
     check_choice,
     check_number,
 )
+from privledger_learners.gradient_descent import MOST_NUMBERS, columns_of
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
+from privledger_learners.linear import LinearClassifier, LinearRegressor
+from privledger_learners.linear_model import LinearModel
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 from privledger_learners.trees.forest import Forest, Tree
 
 KINDS: dict[str, type[PrivateLearner]] = {kind.info.name: kind for kind in (
-    SGBDTClassifier, SGBDTRegressor, JointTreeClassifier, JointTreeRegressor)}
+    SGBDTClassifier, SGBDTRegressor, LinearClassifier, LinearRegressor, JointTreeClassifier,
+    JointTreeRegressor)}
+FEW, WEAK, MANY = 35.0, 100.0, 16
+"""Rows times mu below which a start is noise; rows times mu over the root of the columns below
+which trees are, if half of the columns are numbers; numeric columns from which on classes are told
+apart by a plane."""
+USUAL_ROWS = 4000  # where nobody declared how many there are
 
 
 @frozen
@@ -42,6 +52,7 @@ class PublicFacts:
         classes: of the target; 0 for a number.
         rows: declared, or public under replace_one; None where nobody said.
         epsilon, delta: of one fit.
+        fits: whether a linear model of the columns is narrow enough to be asked.
     """
 
     task: str
@@ -52,6 +63,7 @@ class PublicFacts:
     epsilon: float
     delta: float
     relation: Relation
+    fits: bool = True
 
     @classmethod
     def of(cls, schema: pl.Schema, epsilon: float, delta: float,
@@ -60,29 +72,42 @@ class PublicFacts:
         return cls(schema.task, len(schema.features),
                    sum(column.kind == "numeric" for column in schema.features),
                    len(schema.target.categories), schema.rows_for(relation), epsilon, delta,
-                   relation)
+                   relation, columns_of(schema) <= MOST_NUMBERS)
 
 
 @frozen
 class Choice:
-    """A learner's registered name, and a sentence why."""
+    """A learner's registered name, a sentence why, and parameters beside those it shares."""
 
     name: str
     why: str
+    options: tuple[tuple[str, object], ...] = ()
 
 
 def choose(facts: PublicFacts) -> Choice:
-    """The rule: boosting by Gaussian noise where there is a delta for it, else one tree.
+    """The rule: by how far the rows stand out of the noise, and by columns. The page has figures.
 
-    How many rows are declared changes nothing: below 100 rows times epsilon, too, boosting is
-    the better of the two on average (the page has the figures).
+    mu is the Gaussian-DP parameter of (epsilon, delta). At delta 0 there is no Gaussian noise.
     """
     suffix = "regressor" if facts.task == "regression" else "classifier"
     if facts.delta == 0:
         return Choice(f"joint-tree-{suffix}", "delta is 0, and boosting by Gaussian noise needs "
                       "one above 0: of the learners of pure epsilon this one leads on average")
-    return Choice(f"sgbdt-{suffix}", f"delta is {facts.delta:g}, above 0: boosting leads on "
-                  "average, on small tables and on large ones")
+    signal = (facts.rows or USUAL_ROWS) / pl.calibrate(
+        pl.Gaussian, facts.epsilon, facts.delta, facts.relation)
+    each = signal / math.sqrt(facts.features + 1)
+    if signal < FEW or facts.features <= 3 or not facts.fits:
+        return Choice(f"sgbdt-{suffix}", f"{facts.features} features and rows times mu of about "
+                      f"{signal:.0f}: trees on the mean lead where a linear model has few columns "
+                      "or too little signal to learn from")
+    numbers = 2 * facts.numeric >= facts.features
+    if (numbers and each < WEAK) or (facts.classes and facts.numeric >= MANY):
+        return Choice(f"linear-{suffix}", f"{facts.numeric} of {facts.features} features are "
+                      f"numbers, rows times mu over their root are about {each:.0f}: one linear "
+                      "model says more than trees")
+    return Choice(f"sgbdt-{suffix}", f"{facts.numeric} of {facts.features} features are numbers, "
+                  f"rows times mu over their root are about {each:.0f}: trees on a linear model "
+                  "lead", (("start", "linear"),))
 
 
 class _Predicts(Protocol):
@@ -102,7 +127,7 @@ class _Predicts(Protocol):
 class _Auto(PrivateLearner):
     """Shared by classifier and regressor; see their docstrings."""
 
-    model_records = (Model, Shape, Start, Forest, Tree)
+    model_records = (Model, Shape, Start, LinearModel, Forest, Tree)
     chosen_: str
 
     def __init__(
@@ -133,32 +158,36 @@ class _Auto(PrivateLearner):
         return choose(PublicFacts.of(self._known(schema), float(self.epsilon),
                                      float(self.delta), self.relation))
 
-    def _made(self, name: str) -> PrivateLearner:
-        """The learner of that name with its defaults.
+    def _made(self, name: str, options: tuple[tuple[str, object], ...] = ()) -> PrivateLearner:
+        """The learner of that name with its defaults, but for the rule's options.
 
         It asks under this one's name, which is what the ledger's policy was asked about.
         """
-        made = KINDS[name](**self.get_params(deep=False))
+        made = KINDS[name](**self.get_params(deep=False), **dict(options))
         made.info = evolve(made.info, name=self.info.name)
         return made
 
+    def _chosen(self, schema: pl.Schema | None) -> PrivateLearner:
+        chosen = self.choice(schema)
+        return self._made(chosen.name, chosen.options)
+
     def plan(self, schema: pl.Schema | None = None) -> pl.Node:
         """The chosen learner's: the composition node of `fit`, from public facts only."""
-        return self._made(self.choice(schema).name).plan(schema)
+        return self._chosen(schema).plan(schema)
 
     def _recipe(self, schema: pl.Schema) -> Planned:
-        return self._made(self.choice(schema).name)._recipe(schema)
+        return self._chosen(schema)._recipe(schema)
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """The choice and why, which costs nothing; then what the chosen learner claims."""
         chosen = self.choice(schema)
         first = pl.ClaimStep(f"learner: {chosen.name}", "docs/which-learner.md", None, 0.0,
                              float(self.delta), f"chosen by public facts. {chosen.why}")
-        return (first, *self._made(chosen.name).claimed(schema))
+        return (first, *self._chosen(schema).claimed(schema))
 
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
         chosen = self.choice(schema)
-        made = self._made(chosen.name)
+        made = self._chosen(schema)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseFloorWarning)  # said once, by this one
             made._labelled(getattr(self, "_request_labels", None), data, schema)

@@ -20,7 +20,7 @@ from privledger_learners.boosting.bought_ranges import RANGE_SHARE, bought_bins,
 from privledger_learners.boosting.class_weights import check_weights, default_clip, weights_of
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
 from privledger_learners.boosting.leaf_values import Beliefs, Clip, LeafRule
-from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, price
+from privledger_learners.boosting.random_splits import Rounds, SgbdtRule, begin, begin_linear, price
 from privledger_learners.boosting.sum_of_trees import (
     Model,
     Priced,
@@ -31,6 +31,7 @@ from privledger_learners.boosting.sum_of_trees import (
 from privledger_learners.class_numbers import Weights
 from privledger_learners.estimator import Relation, check_choice, check_count, check_number
 from privledger_learners.floor import Floor
+from privledger_learners.gradient_descent import CLIP_SHARE, LinearRule, check_width
 from privledger_learners.guarding import guard, made_for
 from privledger_learners.published import published_epsilon, sgbdt_claims
 
@@ -72,6 +73,8 @@ class _SGBDT(Boosted):
         numeric_weight: float = 1.0,
         numeric_bins: int = 1024,
         ranges: str = "public",
+        start: str = "mean",
+        linear_share: float = 0.25,
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -102,6 +105,8 @@ class _SGBDT(Boosted):
         self.numeric_weight = numeric_weight
         self.numeric_bins = numeric_bins
         self.ranges = ranges
+        self.start = start
+        self.linear_share = linear_share
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
@@ -200,11 +205,14 @@ class _SGBDT(Boosted):
     def _rule(self, schema: pl.Schema, **changes: Any) -> SgbdtRule:
         """The priced part of the parameters."""
         regression = schema.task == "regression"
+        linear, linear_share = self._linear_rule(schema)
         share = changes.get("start_share")
         if share is None:
             share = self.start_share
         if share is None:
             share = 0.12 if regression else 0.03
+        if linear is not None:  # it buys all but the clip of what it leaves
+            share = CLIP_SHARE if regression and self.gradient_clip is None else 0.0
         clip = self.gradient_clip
         if self.falling_clip and not regression:
             raise pl.InvalidValue("falling_clip", True, "False or None for classes")
@@ -219,7 +227,16 @@ class _SGBDT(Boosted):
             sampling_rate=float(self.sampling_rate), extra_rounds=int(self.extra_rounds),
             static_noise=bool(self.static_noise),
             individual_filter=changes.get("individual_filter", self.individual_filter),
-            wide=wide, range_share=RANGE_SHARE if wide else 0.0)
+            wide=wide, range_share=RANGE_SHARE if wide else 0.0, linear=linear,
+            linear_share=linear_share)
+
+    def _linear_rule(self, schema: pl.Schema) -> tuple[LinearRule | None, float]:
+        """The linear model that the trees begin on, and its part of mu squared."""
+        if self.start != "linear":
+            return None, 0.0
+        check_width(schema, hinges=True)
+        mu = 1 / pl.calibrate(pl.Gaussian, self.epsilon, self.delta, self.relation)
+        return LinearRule.of(schema, mu), float(self.linear_share)
 
     def _train(self, data: pl.Dataset, priced: Priced[SgbdtRule], model: Model | None, *,
                covers_start: bool, scope: pl.Scope | None) -> None:
@@ -243,9 +260,14 @@ class _SGBDT(Boosted):
                 bins = bought_bins(session, whole, rule.range_node(priced.noise), rule.wide,
                                    self.numeric_bins) if rule.wide else data.bins(
                                        self.numeric_bins)
-                start = begin(session, whole, priced, default_clip(data.schema))
-                begun = Model.begun(data.schema, bins, start, memory=FeatureMemory.blank(
-                    bins, np.random.default_rng(self.random_state)))
+                clip, linear = default_clip(data.schema), None
+                if rule.linear is None:
+                    start = begin(session, whole, priced, clip)
+                else:
+                    start, linear = begin_linear(session, whole, priced, clip)
+                begun = Model.begun(data.schema, bins, start, linear=linear,
+                                    memory=FeatureMemory.blank(
+                                        bins, np.random.default_rng(self.random_state)))
             return self._grow(session, paying, priced, begun, self.rollover or covers_start)
 
         grown = self._granted(data, priced.plan, ask, scope=scope,
@@ -305,6 +327,8 @@ class _SGBDT(Boosted):
         check_choice("individual_filter", self.individual_filter, (None, "gdp", "renyi"))
         check_choice("splits", self.splits, ("adaptive", "random"))
         check_choice("ranges", self.ranges, ("public", "bought"))
+        check_choice("start", self.start, ("mean", "linear"))
+        check_number("linear_share", self.linear_share, 0, 0.9)
         self._check_boosted()
         check_count("numeric_bins", self.numeric_bins, 2, 65534)
         check_count("n_trees", self.n_trees, 1)
@@ -326,6 +350,9 @@ class _SGBDT(Boosted):
         if filtered and kind is None:
             kind = "gdp"
         filtered = kind is not None
+        if self.start == "linear" and (filtered or self.start_share is not None):
+            raise pl.InvalidValue("start", "linear", "mean under a filter, in a stream, or with a "
+                                  "start_share of its own")
         if (self.extra_rounds or self.rollover) and not filtered:
             raise pl.InvalidValue("individual_filter", None,
                                   "gdp or renyi when extra_rounds or rollover is set")
@@ -361,6 +388,8 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
         splits, leaf: "adaptive" and "posterior", or the paper's "random" and "ratio".
         ranges: "public", or "bought": .04 of mu squared for where the records of each numeric
             feature lie, which pays where public bounds are many times wider.
+        start: "mean", or "linear": trees begin on a linear model of noisy gradient descent, which
+            `linear_share` of mu squared buys. Pays on many columns; not under a filter.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: public choices of splits only; never noise.
         unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.

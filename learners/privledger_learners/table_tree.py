@@ -14,7 +14,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 import privledger as pl
-from privledger_learners.linear import wide_range
+from privledger_learners.linear_model import wide_range
 
 GRID, MOST_FINE, ROUNDS, TINY = 4096, 100, 60, 1e-12
 

@@ -408,7 +408,7 @@ def _shorten(columns: list[NDArray[np.float64]], block: Block, norm: int) -> Non
         if not block.signed:
             np.maximum(column, 0.0, out=column)
     # Divided first, so that squares of small numbers do not vanish.
-    size = length([column / block.clip for column in columns], norm)
+    size = length(columns, norm, block.clip)
     np.maximum(size, 1.0, out=size)
     for column in columns:
         column /= size

@@ -153,12 +153,13 @@ def curvatures(loss: str, scores: Ints) -> Floats:
     return left
 
 
-def length(columns: Sequence[Floats], norm: int = 2) -> Floats:
-    """Norm 1 or 2 of each record's vector, added up column by column, shape (n,)."""
+def length(columns: Sequence[Floats], norm: int = 2, unit: float = 1.0) -> Floats:
+    """Norm 1 or 2 of each record's vector, in units, added up column by column, shape (n,)."""
     if len(columns) == 1:
-        return np.abs(columns[0])
+        return np.abs(columns[0] / unit)
     measure = np.abs if norm == 1 else np.square
-    total: Floats = measure(columns[0])
-    for column in columns[1:]:
-        total += measure(column)
+    total: Floats = np.zeros(len(columns[0]))
+    for column in columns:
+        here = column / unit
+        total += measure(here, out=here)
     return total if norm == 1 else np.sqrt(total, out=total)

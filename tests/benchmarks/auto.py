@@ -5,6 +5,9 @@
     python tests/benchmarks/auto.py                                            write again
     OMP_NUM_THREADS=1 python tests/benchmarks/auto.py --data MORE --kept FILE  other sets: FILE only
 
+docs/figures/auto-rule.jsonl, by which the rule of `Auto` was chosen, is such a file: of DIR and of
+other sets, with --learners boosting sgbdt linear start --epsilons .1 .3 1 3 --seeds 1.
+
 Each fit is one line of docs/figures/which-learner.jsonl, written as soon as it is known: a run that
 was stopped goes on where it ended.
 """
@@ -36,6 +39,7 @@ LEARNERS = {  # short name: entry points for classes and for a number
     "boosting": ("", ""),  # not private
     "sgbdt": ("sgbdt-classifier", "sgbdt-regressor"),
     "linear": ("linear-classifier", "linear-regressor"),
+    "start": ("sgbdt-classifier", "sgbdt-regressor"),
     "joint-tree": ("joint-tree-classifier", "joint-tree-regressor"),
     "diprime": ("diprime-forest-classifier", "diprime-forest-regressor"),
     "mrf": ("multinomial-forest-classifier", ""),
@@ -48,6 +52,7 @@ LEARNERS = {  # short name: entry points for classes and for a number
     "dpboost, pure": ("dpboost-classifier", "dpboost-regressor"),
     "auto, pure": ("auto-classifier", "auto-regressor"),
 }
+OPTIONS = {"start": {"start": "linear"}}
 SMALLEST_FIRST = (
     "zoo", "hayes_roth", "iris", "wine", "wdbc", "blood_transfusion", "banknote", "cmc", "yeast",
     "car", "abalone", "bank", "wall_robot_4", "wine_quality_white", "nursery", "mushroom",
@@ -114,7 +119,8 @@ def made(name: str, schema: pl.Schema, epsilon: float) -> Any:
     if not entry or entry not in pl.plugins.learner_names():
         return None
     kind, delta = pl.load_learner(entry), 0.0 if name.endswith(", pure") else DELTA
-    learner = kind(epsilon=epsilon, delta=delta, schema=schema, unaccounted=True)
+    learner = kind(epsilon=epsilon, delta=delta, schema=schema, unaccounted=True,
+                   **OPTIONS.get(name, {}))
     try:
         learner.plan(schema)
         return learner
@@ -202,7 +208,11 @@ def measure(arguments: argparse.Namespace) -> None:
         found = one(learner, held[1], epsilon, seed, arguments.most_seconds)
         if found is None:
             continue
-        line = {"set": name, "seed": seed, "epsilon": epsilon, "learner": learner, **found}
+        features = held[1][0].features
+        line = {"set": name, "seed": seed, "epsilon": epsilon, "learner": learner,
+                "features": len(features),
+                "numeric": sum(column.kind == "numeric" for column in features),
+                "classes": len(held[1][0].target.categories), **found}
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(line, file=sys.stderr, flush=True)

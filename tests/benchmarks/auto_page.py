@@ -28,7 +28,8 @@ from measure import table
 
 from privledger.reports.page.marks import shade_of
 
-TITLES = {"auto": "Auto", "sgbdt": "S-GBDT", "linear": "Linear", "joint-tree": "JointTree",
+TITLES = {"auto": "Auto", "sgbdt": "S-GBDT", "linear": "Linear", "start": "S-GBDT, linear start",
+          "joint-tree": "JointTree",
           "diprime": "DiPriMe",
           "mrf": "MRF", "ensemble": "ensemble", "dpboost": "DPBoost", "auto, pure": "Auto, pure",
           "diprime, pure": "DiPriMe, pure", "mrf, pure": "MRF, pure",

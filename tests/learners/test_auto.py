@@ -48,7 +48,28 @@ def test_the_rule_names_a_learner_of_the_task_and_says_why(task, rows, epsilon, 
     assert chosen == choose(facts)
     info = KINDS[chosen.name].info
     assert task in info.tasks and relation in info.relations and chosen.why
-    assert chosen.name.startswith("joint-tree" if delta == 0 else "sgbdt")
+    if delta == 0:
+        assert chosen.name.startswith("joint-tree")
+    elif rows is not None and rows * epsilon < 20:  # mu is never above 1.7 epsilon here
+        assert chosen.name.startswith("sgbdt") and not chosen.options
+
+
+@pytest.mark.parametrize(("facts", "name", "options"), [
+    ((5, 5, 2, 300, 0.1), "sgbdt", ()),  # few rows: nothing to learn a line from
+    ((2, 2, 2, 10**5, 1.0), "sgbdt", ()),  # two columns
+    ((40, 40, 11, 4000, 0.3), "linear", ()),
+    ((40, 40, 11, 10**6, 3.0), "linear", ()),
+    ((40, 40, 0, 4000, 0.1), "linear", ()), ((40, 40, 0, 10**6, 3.0), "sgbdt", "linear"),
+    ((60, 0, 3, 3000, 0.3), "sgbdt", "linear"), ((60, 0, 3, 10**6, 3.0), "sgbdt", "linear"),
+    ((8, 8, 2, None, 0.1), "linear", ()), ((8, 8, 2, None, 3.0), "sgbdt", "linear"),
+    ((9000, 9000, 2, 10**5, 1.0), "sgbdt", ())])
+def test_which_learner_for_which_table(facts, name, options):
+    features, numeric, classes, rows, epsilon = facts
+    task = "classification" if classes else "regression"
+    chosen = choose(PublicFacts(task, features, numeric, classes, rows, epsilon, 5e-8,
+                                "add_remove", fits=features < 2000))
+    assert chosen.name.startswith(name)
+    assert chosen.options == ((("start", options),) if options else ())
 
 
 @pytest.mark.parametrize(("rows", "delta", "kind"), [
@@ -80,6 +101,22 @@ def test_the_ledger_reads_the_name_that_a_policy_was_asked_about():
     assert line.learners == ("auto-classifier",)
     assert model.chosen_ == "joint-tree-classifier"
     assert ledger.verify() == []
+
+
+@pytest.mark.parametrize(("epsilon", "chosen"), [
+    (0.2, "linear-classifier"), (2.0, "sgbdt-classifier")])
+def test_a_linear_model_and_trees_on_one_are_chosen_fitted_and_kept(epsilon, chosen):
+    rng = np.random.default_rng(0)
+    X = {f"x{place}": rng.uniform(-1, 1, 4000) for place in range(5)}
+    y = np.where(X["x0"] - X["x1"] > 0, "yes", "no")
+    schema = pl.Schema("t", (*(pl.Column(name, "numeric", "feature", -1.0, 1.0) for name in X),
+                             schema_of().target))
+    model = AutoClassifier(epsilon=epsilon, delta=1e-6, schema=schema).fit(X, y)
+    assert model.chosen_ == chosen and epsilon * (1 - 1e-4) <= model.ledger_.spent <= epsilon
+    assert model.score(X, y) > 0.8  # far below what comes out
+    assert model.feature_importances_[:2].sum() > 0.5
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 def test_claims_name_the_choice_first():

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from privledger_learners import LinearClassifier, LinearRegressor
+from privledger_learners import (
+    LinearClassifier,
+    LinearRegressor,
+    SGBDTClassifier,
+    SGBDTRegressor,
+)
 
 import privledger as pl
 
@@ -75,3 +80,29 @@ def test_a_table_that_is_too_wide_is_refused_before_anything_is_asked():
         LinearClassifier(schema=schema).fit(ledger.protect(X, y, schema))
     assert ledger.spent == 0 and not ledger.state.grants
     assert LinearClassifier(schema=schema, hinges=False).plan()
+
+
+@pytest.mark.parametrize(("task", "kind", "least"), [
+    ("regression", SGBDTRegressor, 0.9), ("two", SGBDTClassifier, 0.9),
+    ("three", SGBDTClassifier, 0.8)])
+def test_trees_begin_on_a_linear_model(task, kind, least, tmp_path):
+    """Bounds lie far below what comes out; not a privacy test."""
+    X, y = table(task)
+    model = kind(epsilon=2.0, delta=1e-6, schema=schema_of(task), start="linear",
+                 n_trees=50).fit(X, y)
+    assert model.score(X, y) > least
+    assert 2.0 * (1 - 1e-4) <= model.ledger_.spent <= 2.0 and model.ledger_.verify() == []
+    assert model.feature_importances_[2] < 0.1 < model.feature_importances_[0]
+    pl.save_model(model, tmp_path / "model")
+    np.testing.assert_array_equal(pl.load_model(tmp_path / "model").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("wrong", [
+    {"individual_filter": "gdp"}, {"start_share": 0.1}, {"linear_share": 0.0},
+    {"linear_share": 0.95}, {"start": "trees"}, {"start": None}])
+def test_a_start_that_cannot_be_is_refused(wrong):
+    with pytest.raises(pl.InvalidValue):
+        SGBDTClassifier(**{"schema": schema_of("two"), "start": "linear", **wrong}).plan()
+    X, y = table("two", 200)
+    with pytest.raises(pl.InvalidValue, match="stream"):
+        SGBDTClassifier(schema=schema_of("two"), start="linear").partial_fit(X, y)

@@ -26,6 +26,7 @@ from privledger_learners.estimator import (
 )
 from privledger_learners.guarding import note_features
 from privledger_learners.importances import importances
+from privledger_learners.linear_model import LinearModel
 
 FLOORS: Mapping[str, float] = {"classification": 20.0, "regression": 150.0}
 """Rows times epsilon below which trees add noise only (docs/which-learner.md)."""
@@ -47,7 +48,7 @@ class Boosted(PrivateLearner):
     regularization: float
     relation: Relation
     model_: Model
-    model_records = (Model, Shape, Start)
+    model_records = (Model, Shape, Start, LinearModel)
     floors: Mapping[str, float] = FLOORS
 
     def _check_boosted(self) -> None:
@@ -83,6 +84,7 @@ class Boosted(PrivateLearner):
         """Keep the model; where it fell back without the trees, which are paid for and noise."""
         if getattr(self, "fell_back_", ""):
             model.trees.clear()
+            model.linear = None
         self.model_ = model
         self.n_trees_ = len(model.trees)
 

@@ -31,6 +31,8 @@ from privledger_learners.boosting.sum_of_trees import (
     score_width,
 )
 from privledger_learners.estimator import Relation
+from privledger_learners.gradient_descent import Descent, LinearRule
+from privledger_learners.linear_model import LinearModel
 
 CLIP_FACTOR, NEIGHBOUR = 0.7, 0.60
 
@@ -52,6 +54,8 @@ class SgbdtRule:
         regression: which of the two start releases is used.
         wide: positions of the features whose ranges are bought, each by a histogram of its own.
         range_share: part of mu squared for all of those.
+        linear, linear_share: the linear model that the trees begin on, which buys the initial
+            score, and its part of mu squared; None and 0 for none.
     """
 
     trees: int
@@ -65,6 +69,12 @@ class SgbdtRule:
     individual_filter: str | None = None
     wide: tuple[int, ...] = ()
     range_share: float = 0.0
+    linear: LinearRule | None = None
+    linear_share: float = 0.0
+
+    def linear_noise(self, noise: float) -> float:
+        """The overall multiplier at which the linear model is priced."""
+        return noise / math.sqrt(self.linear_share)
 
     def range_node(self, noise: float) -> pl.Gaussian:
         """The histogram of one wide feature."""
@@ -73,12 +83,15 @@ class SgbdtRule:
     def before_nodes(self, noise: float) -> tuple[pl.Node, ...]:
         """Everything that comes before the first tree."""
         ranges = (pl.Repeat(self.range_node(noise), len(self.wide)),) if self.wide else ()
-        return (*ranges, *self.start_nodes(noise))
+        linear = () if self.linear is None else self.linear.nodes(self.linear_noise(noise))
+        return (*ranges, *linear, *self.start_nodes(noise))
 
     def start_nodes(self, noise: float) -> tuple[pl.Gaussian, ...]:
         """The releases of the initial score, for an overall noise multiplier `noise`."""
         if self.start_share == 0:
             return ()
+        if self.linear is not None:  # the histogram of its residuals, for the clip
+            return (pl.Gaussian(noise / math.sqrt(self.start_share)),)
         if not self.regression:
             return (pl.Gaussian(noise / math.sqrt(self.start_share)),)
         pair, residual = self._start_split()
@@ -95,7 +108,8 @@ class SgbdtRule:
 
     def tree_node(self, noise: float) -> pl.Gaussian:
         """One tree: joint release of count and clipped gradient sum for all leaves."""
-        multiplier = noise * math.sqrt(self.trees / (1 - self.start_share - self.range_share))
+        left = 1 - self.start_share - self.range_share - self.linear_share
+        multiplier = noise * math.sqrt(self.trees / left)
         if self.static_noise:
             return pl.Gaussian(multiplier)
         return pl.Gaussian(multiplier, shares=(self.count_share, 1 - self.count_share))
@@ -160,6 +174,29 @@ def price(rule: SgbdtRule, epsilon: float, delta: float,
     if rule.individual_filter is not None:
         noise = pl.calibrate(lambda z: rule.plan(z, order), epsilon, delta, relation)
     return Priced(rule, noise, rule.plan(noise, order), order)
+
+
+def begin_linear(session: pl.Session, data: pl.Dataset, priced: Priced[SgbdtRule],
+                 default_clip: float) -> tuple[Start, LinearModel]:
+    """Buy a linear model, and for a number the clip of what it leaves."""
+    rule, noise = priced.rule, priced.noise
+    assert rule.linear is not None
+    linear = Descent(session, data, rule.linear, rule.linear_noise(noise)).run()
+    n_hat, clip, square = linear.n_hat, rule.clip or default_clip, 0.1
+    for node in rule.start_nodes(noise):
+        score = linear.added(data.score("squared", linear.start, center=linear.center,
+                                        scale=linear.scale))
+        cells = pl.questions.ResidualCells(score, RESIDUAL_EDGES)
+        histogram = session.release(node, data.query((pl.questions.Ones(),), cells, "residuals"))
+        clip = regression_clip(histogram, node.noise_multiplier, n_hat, 1 / noise, CLIP_FACTOR)
+        square = mean_square(histogram)
+    total = n_hat
+    if not rule.regression:
+        first = linear.start
+        prior = np.asarray(pl.questions.probabilities(
+            "softmax", np.array([[0.0, first[0]]]) if len(first) == 1 else first[None]))[0]
+        total = n_hat * float(1 - np.square(prior).sum()) / (1 - 1 / len(prior))
+    return Start(linear.start, n_hat, clip, 1e-4, total, (0.3 * total) ** 2, square), linear
 
 
 def begin(session: pl.Session, data: pl.Dataset, priced: Priced[SgbdtRule],

@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 import privledger as pl
 from privledger_learners.boosting.feature_memory import FeatureMemory
+from privledger_learners.linear_model import LinearModel
 
 R = TypeVar("R")
 Cells = pl.questions.TreeCells | pl.questions.GrownCells
@@ -77,6 +78,7 @@ class Model:
         memory: what released answers taught about the features, for more trees; None in a
             model that was read from a file.
         left: share of the squared residuals that the trees leave, as far as is known, for more.
+        linear: what the trees begin on, in place of the start; None for the start alone.
     """
 
     loss: str
@@ -88,6 +90,7 @@ class Model:
     shape: Shape | None = None
     memory: FeatureMemory | None = field(default=None, metadata={"model": False})
     left: float = field(default=1.0, metadata={"model": False})
+    linear: LinearModel | None = None
 
     @classmethod
     def begun(cls, schema: pl.Schema, bins: pl.questions.Bins, start: Start, **held: Any) -> Model:
@@ -96,13 +99,19 @@ class Model:
 
     def scores(self, columns: Any) -> np.ndarray:
         """Scores of encoded rows the caller owns, shape (n,) or (n, classes)."""
-        return self.scores_of(self.bins.codes(columns))
+        return self._grown(self.bins.codes(columns),
+                           None if self.linear is None else self.linear.scores(columns))
 
     def scores_of(self, codes: tuple[np.ndarray, ...]) -> np.ndarray:
         """The same from bin codes, one array per feature."""
-        n = len(codes[0])
-        wide = len(self.start.score) > 1
-        total = np.tile(self.start.score, (n, 1)) if wide else np.full(n, self.start.score[0])
+        return self._grown(codes, None if self.linear is None else self.linear.scores_of(
+            codes, self.bins))
+
+    def _grown(self, codes: tuple[np.ndarray, ...], total: np.ndarray | None) -> np.ndarray:
+        """The trees on top of scores, or of the start where there are none."""
+        if total is None:
+            n, first = len(codes[0]), self.start.score
+            total = np.tile(first, (n, 1)) if len(first) > 1 else np.full(n, first[0])
         for cells, values in self.trees:
             total += values.take(cells.assign(codes), axis=0)
         return total
@@ -110,6 +119,8 @@ class Model:
     def guarded_scores(self, data: pl.Dataset) -> pl.questions.Score:
         """The same of guarded rows, kept inside the guard, for the trees to come."""
         score = data.score(self.loss, self.start.score, center=self.center, scale=self.scale)
+        if self.linear is not None:
+            self.linear.added(score)
         for cells, values in self.trees:
             score.add(cells, values)
         return score

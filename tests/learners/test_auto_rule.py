@@ -1,0 +1,73 @@
+"""The rule of Auto against the fits it was chosen by, one kind of table after the other."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+from privledger_learners.auto import PublicFacts, choose
+
+import privledger as pl
+
+KEPT = Path(__file__).resolve().parents[2] / "docs" / "figures" / "auto-rule.jsonl"
+CANDIDATES = ("sgbdt", "linear", "start")
+KINDS = {"few columns": lambda fit: fit["features"] <= 8,
+         "a number": lambda fit: not fit["classes"],
+         "categories": lambda fit: fit["classes"] and fit["numeric"] < fit["features"] / 2,
+         "many classes": lambda fit: fit["classes"] > 5,
+         "many numbers": lambda fit: fit["classes"] and fit["numeric"] >= 16}
+
+
+def cells():
+    """Facts of a set and an epsilon, and the normalised score of each candidate."""
+    fits = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
+    best = {fit["set"]: fit["score"] for fit in fits if fit["learner"] == "boosting"}
+    found = {}
+    for fit in fits:
+        gap = best[fit["set"]] - fit["trivial"]
+        if fit["learner"] in CANDIDATES and gap >= 0.02 and fit["rows"] >= 400:
+            share = min(max((fit["score"] - fit["trivial"]) / gap, -1.0), 1.3)
+            found.setdefault((fit["set"], fit["epsilon"]), (fit, {}))[1][fit["learner"]] = share
+    return [(fit, shares) for fit, shares in found.values() if len(shares) == len(CANDIDATES)]
+
+
+def chosen(fit, rows):
+    found = choose(PublicFacts(
+        "classification" if fit["classes"] else "regression", fit["features"], fit["numeric"],
+        fit["classes"], rows, fit["epsilon"], 5e-8, "add_remove"))
+    return "start" if found.options else found.name.split("-")[0]
+
+
+@pytest.mark.parametrize(("declared", "most"), [(True, 0.045), (False, 0.045)])
+def test_the_rule_leads_every_candidate(declared, most):
+    """By the best of three noisy fits nothing can be chosen: the regret holds their luck, too."""
+    held = cells()
+    assert len(held) > 90
+    ours = statistics.mean(shares[chosen(fit, fit["rows"] if declared else None)]
+                           for fit, shares in held)
+    for name in CANDIDATES:
+        assert ours > statistics.mean(shares[name] for _, shares in held) + 0.01
+    assert statistics.mean(max(shares.values()) for _, shares in held) - ours < most
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_of_table_is_far_behind_its_best_candidate(kind):
+    held = [(fit, shares) for fit, shares in cells() if KINDS[kind](fit)]
+    ours = statistics.mean(shares[chosen(fit, fit["rows"])] for fit, shares in held)
+    best = max(statistics.mean(shares[name] for _, shares in held) for name in CANDIDATES)
+    print(kind, len(held), round(ours, 3), {
+        name: round(statistics.mean(shares[name] for _, shares in held), 3)
+        for name in CANDIDATES})
+    assert ours > best - 0.02
+
+
+def test_the_facts_of_a_schema_are_those_of_the_kept_fits():
+    schema = pl.Schema("t", (
+        pl.Column("x", "numeric", "feature", 0.0, 1.0),
+        pl.Column("c", "categorical", "feature", categories=("a", "b")),
+        pl.Column("y", "categorical", "target", categories=("n", "p", "q"))))
+    facts = PublicFacts.of(schema, 1.0, 5e-8, "add_remove")
+    assert (facts.features, facts.numeric, facts.classes, facts.rows, facts.fits) == (
+        2, 1, 3, None, True)
