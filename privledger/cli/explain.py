@@ -10,12 +10,13 @@ from privledger.accounting import RELATIONS, check_relation, promise
 from privledger.cli.output import (
     LedgerPlace,
     Reply,
+    Witness,
     charge,
     command,
     complete_grant,
     data_option,
     reading,
-    reading_state,
+    reading_store,
     text,
     verdict_text,
     without_effect,
@@ -38,7 +39,7 @@ from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import UNNAMED, charges_of
 from privledger.numerals import many
 from privledger.reading import load_json
-from privledger.reports import audited, leaves, ledger_report, plain
+from privledger.reports import leaves, plain
 from privledger.reports.pricing import by_hand
 from privledger.reports.risk import WRONG, Risk, ledger_risk, plan_risk
 from privledger.rounding import exact
@@ -239,8 +240,8 @@ def risk(subject: str, fpr: tuple[float, ...], prior: tuple[float, ...], relatio
 
 
 def _of_ledger(ledger: str, wrong: tuple[float, ...], priors: tuple[float, ...]) -> Reply:
-    with reading_state(ledger) as (store, state):
-        report = ledger_report(store, state, audited(store))
+    with reading_store(ledger) as store:
+        report, _ = Witness().report(store)
     if not report.trusted:
         return Reply({"verdict": report.verdict.word, "findings": report.findings},
                      lambda out: out.print(verdict_text(report.verdict), soft_wrap=True),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 from click.core import ParameterSource
 
 import privledger
@@ -49,7 +49,16 @@ from privledger.numerals import many
 from privledger.people.keys import read_people_key
 from privledger.plugins import learner_names
 from privledger.reading import kind_of
-from privledger.reports import Outline, Past, Survey, clean, load_receipt, plain, survey
+from privledger.reports import (
+    LedgerReport,
+    Outline,
+    Past,
+    Survey,
+    clean,
+    load_receipt,
+    plain,
+    survey,
+)
 from privledger.reports.ci import FORMATS, Outcome, ci_text
 from privledger.reports.receipt import (
     check_signature,
@@ -58,7 +67,7 @@ from privledger.reports.receipt import (
     read_key,
     read_public_key,
 )
-from privledger.reports.spend import PlanSteps, silent
+from privledger.reports.spend import PlanSteps, silent, whole_report
 from privledger.reports.survey import BAD, GOOD, OPEN, Clause, LedgerVerdict, sentence
 from privledger.rounding import downward, upward
 from privledger.storage import is_url, shown, store_at
@@ -124,7 +133,8 @@ def console(*, stderr: bool = False) -> Console:
 
 @frozen
 class Reply:
-    """What a command has to say: as JSON values, and printed for people; and its exit code."""
+    """What a command has to say: as JSON values, or what makes them; printed for people; and its
+    exit code."""
 
     value: Any
     render: Callable[[Console], Any]
@@ -141,7 +151,7 @@ def command(function: Callable[..., Reply | None], group: click.Group | None = N
         if told is None:
             return
         if format_ == "json":
-            click.echo(as_json(told.value))
+            click.echo(as_json(told.value() if callable(told.value) else told.value))
         elif format_ == "text":
             told.render(console())
         else:
@@ -627,6 +637,13 @@ class Witness:
     def survey(self, store: Store) -> Survey:
         """Audit `store`, and take down what `compare` needs."""
         return survey(store, 0 if self.receipt is None else self.receipt["entries"], self.head)
+
+    def report(self, store: Store) -> tuple[LedgerReport, State]:
+        """Read `store` once, with every fault and whatever the witness contradicts."""
+        report, past, state = whole_report(store, 0 if self.receipt is None else
+                                           self.receipt["entries"], self.head, self.comparison)
+        found = self.compare(past) if self.present and past.entries else []
+        return evolve(report, findings=(*found, *report.findings)) if found else report, state
 
     def past_of(self, entries: Sequence[Entry]) -> Past:
         """What `compare` needs, of entries that were read already."""

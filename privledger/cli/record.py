@@ -12,6 +12,7 @@ from privledger.cli.output import (
     RED,
     YELLOW,
     Reply,
+    Witness,
     asks_json,
     charge,
     command,
@@ -27,8 +28,6 @@ from privledger.cli.output import (
 )
 from privledger.errors import InvalidValue
 from privledger.gate import NOT_TRUSTED
-from privledger.ledger import audit
-from privledger.ledger.view import view_of
 from privledger.ledger.view_charges import aspect_of, chosen
 from privledger.numerals import many
 from privledger.reports import plain
@@ -42,6 +41,7 @@ from privledger.reports.spend import (
     highest_records,
     ranking,
 )
+from privledger.reports.survey import read_once
 from privledger.rounding import exact, upward_percent
 from privledger.storage import shown
 
@@ -106,7 +106,7 @@ def _person(ledger: str, person: str, people_key: str | None, letter: bool) -> R
         spend = opened.record(person=person)
         receipt, budget = opened.receipt.as_dict(), opened.budget
         simulated = opened.mode != "private"
-        found = ledger_risk(view_of(opened._history.full(), opened._history.store.read()))
+        found = ledger_risk(Witness().report(opened._history.store)[0].view)
     if letter:
         click.echo(letter_to(spend, budget, found))
         return None
@@ -195,21 +195,21 @@ def top(ledger: str, aspects: tuple[str, ...], where: tuple[str, ...], most: int
     Exit code 3 if the history cannot be trusted: then nothing is ranked.
     """
     with reading(ledger) as opened:
-        store, state = opened._history.store, opened.state
-        findings = audit(store)
+        store, seen = opened._history.store, read_once(opened._history.store)
+        findings, view = seen.findings, seen.view
         receipt, simulated = opened.receipt.as_dict(), opened.mode != "private"
-        wanted = () if findings else (aspects or ASPECTS)
-        view = view_of(state, store.read() if wanted else ())
-        if where:
+        if view is not None and where:
             view = evolve(view, charges=tuple(filter(chosen(where), view.charges)), parts={})
-        found = {aspect: ranking(view, aspect)[:most] for aspect in wanted}
-        if persons and state.unit != "person":
+        found = {} if findings or view is None else {
+            aspect: ranking(view, aspect)[:most] for aspect in aspects or ASPECTS}
+        if persons and opened.unit != "person":
             raise click.UsageError("--people: this ledger protects rows")
-        if records and state.unit != "row":
+        if records and opened.unit != "row":
             raise click.UsageError("--records: this ledger protects people. Use --people")
-        rows = highest_records(store, state, most) if records and not findings else []
-        people = highest_people(store, state, most) if persons and not findings else []
-        unit = state.rule.unit if state.rule else ""
+        rows = highest_records(store, opened.state, most) if records and not findings else []
+        people = highest_people(store, opened.state, most) if persons and not findings else []
+        rule = opened._history.refresh().rule
+        unit = rule.unit if rule else ""
     if records or persons:
         note(CONFIDENTIAL if records else CONFIDENTIAL_PEOPLE)
     return Reply({"ledger": shown(ledger), "trusted": not findings, "private": not simulated,

@@ -44,7 +44,7 @@ from privledger.ledger.events import EVENTS
 from privledger.ledger.view_charges import charges_of, chosen
 from privledger.ledger.view_timeline import Moment, timeline
 from privledger.numerals import many
-from privledger.reports import GrantReport, LedgerReport, audited, ledger_report
+from privledger.reports import GrantReport, LedgerReport
 from privledger.reports.outline import gist, released_line, reserved_line
 from privledger.reports.spend import InLine, brief_report, is_long
 from privledger.reports.survey import sentence
@@ -84,16 +84,11 @@ def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
     known = kept_elsewhere(receipt, None, key_file, public_key)
     whole_is_read = whole or known.present
     with reading_store(ledger) as store:
-        report = brief_report(store) if not whole_is_read and is_long(store) else None
-    if report is None:
-        with reading_state(ledger) as (store, state):
-            entries, findings = audited(store)
-            report = ledger_report(store, state, (entries, known.with_findings(entries, findings)),
-                                   known.comparison)
+        report = (brief_report(store) if not whole_is_read and is_long(store)
+                  else known.report(store)[0])
     if where:
-        names = {one.name for one in report.view.charges if chosen(where)(one)}
-        report = evolve(report, grants=tuple(one for one in report.grants if one.name in names))
-    return Reply(report.as_dict(), lambda out: render_ledger(out, report, whole=whole),
+        report = report.where(chosen(where))
+    return Reply(report.as_dict, lambda out: render_ledger(out, report, whole=whole),
                  0 if report.trusted else NOT_TRUSTED)
 
 
@@ -160,7 +155,7 @@ def _spent_line(report: LedgerReport) -> Text:
 def _attention_line(report: LedgerReport) -> Text:
     """Open points of the verdict, and grants that ended badly, or not at all."""
     found = [text(f"{sentence(one.text)}.", YELLOW) for one in report.verdict.attention]
-    broken = sum(one.status in ("crashed", "failed") for one in report.grants)
+    broken = sum(one in ("crashed", "failed") for one in report.statuses)
     if broken:
         found.append(text(f"{many(broken, 'grant')} crashed or failed: the reservation stays "
                           "spent.", YELLOW))
@@ -181,7 +176,7 @@ def render_grants(out: Console, report: LedgerReport) -> None:
     """A table of the last grants, one row each, and what there is to say about some of them."""
     listed = report.grants[-MOST_GRANTS:]
     number = len(report.grants) + report.unlisted
-    scopes = sum(grant.status == "scope" for grant in report.grants)
+    scopes = sum(one == "scope" for one in report.statuses)
     title = many(number - scopes, "grant") if number else "No grants yet"
     title += f", {many(scopes, 'scope')}" if scopes else ""
     title += ", selected by --where" if len(report.grants) < len(report.view.charges) else ""
@@ -234,7 +229,7 @@ def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False
     from rich.tree import Tree
 
     number = len(report.grants)
-    scopes = sum(grant.status == "scope" for grant in report.grants)
+    scopes = sum(one == "scope" for one in report.statuses)
     title = many(number - scopes, "grant") if number else "No grants yet"
     title += f", {many(scopes, 'scope')}" if scopes else ""
     title += ", selected by --where" if number < len(report.view.charges) else ""

@@ -79,7 +79,8 @@ def chain_findings(store: Store, most: int = 100) -> tuple[list[Finding], str]:
 class Watch(Protocol):
     """Whoever goes along with an audit, so that nothing is read or parsed twice.
 
-    Beside `row`, it may have methods `on_granted` and so on, of a line and the state after it.
+    Beside `row`, it may have methods `on_granted` and so on, of a line and the state after it,
+    and `ended`, of a grant that the compact state lets go of.
     """
 
     @property
@@ -144,7 +145,8 @@ class _Audit:
                  compact: bool) -> None:
         self._store, self._rows = store, rows
         self._look = None if isinstance(watch, _Nobody) else watch.row
-        self.state: State | None = State(compact=compact)
+        self.state: State | None = State(
+            compact=compact, ended=getattr(watch, "ended", None))
         self._reader = LineReader()
         self._chain = Chain()
         self._seen = Seen(store)

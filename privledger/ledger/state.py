@@ -152,6 +152,7 @@ class State:
         enrolled: position and event of every enrolment, in order; none under unit `row`.
         closed: names of grants that are over and drew on no scope, in the order they ended.
         line: who waits for budget, by grant; no charge rests on it.
+        ended: takes each grant that a compact state lets go of.
     """
 
     compact: bool = False
@@ -182,6 +183,7 @@ class State:
     closed: list[str] = field(factory=list)
     closed_names: set[str] = field(factory=set, repr=False)
     line: dict[str, QueuePosition] = field(factory=dict)
+    ended: Callable[[GrantState], None] | None = field(default=None, eq=False, repr=False)
 
     @property
     def creation(self) -> Created:
@@ -283,6 +285,8 @@ class State:
         self.closed_names.add(grant.grant)
         if self.compact and not grant.corrected:
             del self.grants[grant.grant]
+            if self.ended is not None:
+                self.ended(grant)
 
 
 def folded(entries: Sequence[Entry]) -> State:

@@ -10,16 +10,18 @@ What single records spent is in `view_records`; the moments of a history in `vie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privledger.accounting import promise
 from privledger.errors import PrivledgerError, UnsupportedNode
 from privledger.graph import Node, Sequential, from_json, label
+from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import Entry
-from privledger.ledger.events import Refused, Released, is_readable
+from privledger.ledger.events import Protected, Refused, Released, is_readable
 from privledger.ledger.filters import Budget, FilterRule
 from privledger.ledger.origins import asserted_kinds
 from privledger.ledger.policy import Policy
@@ -32,7 +34,6 @@ from privledger.ledger.view_charges import (
     TableSpend,
     alone_of,
     budgets_of,
-    charges_of,
     federated_of,
     grouped_charges,
     left_of,
@@ -41,6 +42,7 @@ from privledger.ledger.view_charges import (
     table_spends,
     total_of,
 )
+from privledger.ledger.view_columns import EndedGrants
 from privledger.ledger.view_figures import CHOSEN, Amount, Figure
 from privledger.numerals import many
 
@@ -215,7 +217,7 @@ class View:
     left: Figure
     entries: int
     head: str
-    charges: tuple[ChargeFigures, ...]
+    charges: Sequence[ChargeFigures]
     refused: int
     refusals: tuple[Refused, ...]
     releases: dict[str, tuple[ReleaseLine, ...]]
@@ -274,37 +276,49 @@ class View:
         """Whether anything was granted and not handed back."""
         return any(not one.handed_back for one in self.charges)
 
-    @property
+    @cached_property
+    def answers(self) -> int:
+        """How many releases there are."""
+        return sum(line.count for lines in self.releases.values() for line in lines)
+
+    @cached_property
     def asserted(self) -> Vouched:
         """How many answers rest on unverified claims, and which."""
         words: dict[str, None] = {}
         answers = grants = 0
-        for one in self.charges:
+        for one in filter(self.vouched, self.charges):
             lines = [line for line in self.releases.get(one.name, ()) if line.vouched]
             answers += sum(line.count for line in lines)
-            grants += bool(lines or one.claims)
+            grants += 1
             words |= {f"{line.mechanism}: {line.question}": None
                       for line in lines if line.asserted}
             words |= dict.fromkeys(one.claims)
         return Vouched(answers, grants, tuple(words))
 
+    @cached_property
+    def _claimed(self) -> dict[int, bool]:
+        """Releases that grants share, by identity -> whether one of them is vouched for."""
+        return {id(lines): any(line.vouched for line in lines)
+                for lines in {id(one): one for one in self.releases.values()}.values()}
+
     def vouched(self, one: ChargeFigures) -> bool:
         """Whether a grant's plan, or an answer under it, rests on an unverified claim."""
-        return bool(one.claims) or any(line.vouched for line in self.releases.get(one.name, ()))
+        lines = self.releases.get(one.name)
+        return one.rests_on_claims or (lines is not None and self._claimed[id(lines)])
 
-    @property
+    @cached_property
     def alone(self) -> Amount:
         """As `total`, if every other party of every federation gives its noise away."""
         return alone_of(self.charges, self.relation, self.total)
 
-    @property
+    @cached_property
     def federated(self) -> tuple[FederatedTrust, ...]:
         """Grants and scopes that ran in a federation, each with both of its prices."""
         found = [federated_of(one, self.relation) for one in self.charges
                  if not one.handed_back]
         return tuple(one for one in found if one is not None)
 
-    @property
+    @cached_property
     def trusting(self) -> bool:
         """Whether a price rests on other owners' keeping their noise to themselves."""
         return any(map(rests_on_others, self.charges))
@@ -320,7 +334,7 @@ class View:
             self._parts[aspect] = grouped_charges(self.charges, aspect, self.rule, self.vouched)
         return self._parts[aspect]
 
-    @property
+    @cached_property
     def tables(self) -> tuple[TableSpend, ...]:
         """What every table lost at most, with the rows it declares."""
         return table_spends(self.charges, self.rule, self.rows)
@@ -398,6 +412,98 @@ def figures_of(view: View) -> dict[str, Any]:
     return {name: one.value if isinstance(one, Figure) else one for name, one in found.items()}
 
 
+class Gatherer:
+    """What a view has of the entries beside the state.
+
+    It goes along with an audit, so that a history is read once; or takes entries one by one.
+
+    Attributes:
+        ended: what a compact state lets go of.
+        tables: rows that tables declare, as they were protected last.
+        releases: grant -> equal releases merged; grants that released alike share them.
+    """
+
+    def __init__(self) -> None:
+        self.grants = EndedGrants()
+        self.ended = self.grants.add
+        self.tables: dict[str, int | None] = {}
+        self.noise: dict[str, None] = {}
+        self.refusals: list[Refused] = []
+        self.releases: dict[str, tuple[ReleaseLine, ...]] = {}
+        self._unread: set[str] = set()  # grants with a release that is malformed
+        self._forms: dict[int, tuple[ReleaseLine, ...]] = {}
+        self._sums: dict[tuple[int, int], tuple[tuple[ReleaseLine, ...], ...]] = {}
+
+    def take(self, entries: Iterable[Entry]) -> Gatherer:
+        """Entries that no audit goes along with; what cannot be read is left out."""
+        for entry in entries:
+            look = getattr(self, f"on_{entry.event.kind}", None)
+            if look is not None and is_readable(entry.event):
+                look(LineOf(entry.position, entry.event, None), None)
+        return self
+
+    def on_protected(self, line: LineOf[Protected], state: State | None) -> tuple[()]:
+        """Rows of a table."""
+        self.tables[line.event.data] = line.event.rows
+        return ()
+
+    def on_refused(self, line: LineOf[Refused], state: State | None) -> tuple[()]:
+        """A request that was refused."""
+        if is_readable(line.event) and line.event.counts:
+            self.refusals.append(line.event)
+        return ()
+
+    def on_released(self, line: LineOf[Released], state: State | None) -> tuple[()]:
+        """Releases, read once of each form."""
+        event, form = line.event, line.form
+        lines = None if form is None else self._forms.get(form)
+        if lines is None:
+            if not is_readable(event):
+                return ()
+            self.noise[event.noise or ""] = None
+            try:
+                lines = lines_of([event])
+            except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
+                self._unread.add(event.grant)  # the audit has a finding for it
+                return ()
+            if form is not None:
+                self._forms[form] = lines
+        before = self.releases.get(event.grant)
+        self.releases[event.grant] = lines if before is None else self._sum(before, lines)
+        return ()
+
+    def _sum(self, first: tuple[ReleaseLine, ...],
+             second: tuple[ReleaseLine, ...]) -> tuple[ReleaseLine, ...]:
+        """Both, equal ones merged; each pair once."""
+        known = self._sums.get((id(first), id(second)))
+        if known is None:
+            counts: dict[ReleaseLine, int] = {}
+            for one in (*first, *second):
+                bare = evolve(one, count=0)
+                counts[bare] = counts.get(bare, 0) + one.count
+            known = self._sums[id(first), id(second)] = first, second, tuple(
+                evolve(one, count=count) for one, count in counts.items())
+        return known[2]
+
+    def view(self, state: State, compared: Comparison | None = None) -> View:
+        """What to show of the state at the end of these entries."""
+        assert state.budget is not None
+        charges = self.grants.charges(state)
+        tables = {name: table.rows for name, table in state.tables.items()} or self.tables
+        return View(
+            uuid=state.uuid, mode=state.mode, relation=state.relation, budget=state.budget,
+            rule=state.rule, asked_filter=state.filter_asked,
+            total=total_of(state), left=left_of(state), entries=state.position + 1,
+            head=state.head, charges=charges, refused=state.refusals,
+            refusals=tuple(self.refusals),
+            releases={name: () if name in self._unread else lines
+                      for name, lines in self.releases.items()} if self._unread else self.releases,
+            about=state.unit, windows=state.opened, rows=tables,
+            noise=tuple(text for text in {state.creation.noise: None, **self.noise} if text),
+            policy=state.policy, compared=compared or comparison(),
+            budgets=budgets_of(state, charges))
+
+
 def view_of(state: State, entries: Iterable[Entry] = (), *,
             compared: Comparison | None = None) -> View:
     """What to show of a state, and of the entries it was folded from.
@@ -407,25 +513,7 @@ def view_of(state: State, entries: Iterable[Entry] = (), *,
         entries: without them nothing is known of releases, refusals and the noise of releases.
         compared: what the history was compared with; nothing, if None.
     """
-    assert state.budget is not None
-    noise = {state.creation.noise: None}
-    releases: dict[str, list[Released]] = {}
-    known = list(entries)
-    for event in readable(known, Released):
-        releases.setdefault(event.grant, []).append(event)
-        noise[event.noise or ""] = None
-    charges = charges_of(state)
-    return View(
-        uuid=state.uuid, mode=state.mode, relation=state.relation, budget=state.budget,
-        rule=state.rule, asked_filter=state.filter_asked,
-        total=total_of(state), left=left_of(state), entries=state.position + 1,
-        head=state.head, charges=charges, refused=state.refusals,
-        refusals=tuple(one for one in readable(known, Refused) if one.counts),
-        releases={name: _lines(found) for name, found in releases.items()},
-        about=state.unit, windows=state.opened,
-        rows={name: table.rows for name, table in state.tables.items()},
-        noise=tuple(text for text in noise if text), policy=state.policy,
-        compared=compared or comparison(), budgets=budgets_of(state, charges))
+    return Gatherer().take(entries).view(state, compared)
 
 
 def readable(entries: Iterable[Entry], kind: type[E]) -> Iterator[E]:
@@ -433,10 +521,3 @@ def readable(entries: Iterable[Entry], kind: type[E]) -> Iterator[E]:
     for entry in entries:
         if type(entry.event) is kind and is_readable(entry.event):
             yield entry.event
-
-
-def _lines(releases: list[Released]) -> tuple[ReleaseLine, ...]:
-    try:
-        return lines_of(releases)
-    except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
-        return ()  # the audit has a finding for it

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from privledger.accounting import Cost, check_relation
 from privledger.errors import InvalidValue, PrivledgerError
@@ -18,7 +18,6 @@ from privledger.ledger.events import (
     Granted,
     Plan,
     ScopeOpened,
-    Settled,
 )
 from privledger.ledger.filters import Budget, Cap, FilterRule
 from privledger.ledger.origins import (
@@ -38,8 +37,27 @@ UNREADABLE = PostProcess("a plan that cannot be read")
 
 MOST = 4096
 
-# Identity of the JSON value -> the value itself, which keeps that identity its own, and the node.
-_known: OrderedDict[int, tuple[Any, Node]] = OrderedDict()
+@define
+class _Plan:
+    """A plan that was read. `value` keeps its identity its own."""
+
+    value: object
+    node: Node
+    kinds: tuple[str, ...] | None = None
+    trusts: tuple[Trust, ...] | None = None
+
+
+_known: OrderedDict[int, _Plan] = OrderedDict()  # by the identity of the JSON value
+
+
+def _read(value: Any) -> _Plan:
+    found = _known.get(id(value))
+    if found is not None and found.value is value:
+        return found
+    found = _known[id(value)] = _Plan(value, from_json(value))
+    if len(_known) > MOST:
+        _known.popitem(last=False)
+    return found
 
 
 def plan_of(value: Any) -> Node:
@@ -48,14 +66,7 @@ def plan_of(value: Any) -> Node:
     Raises:
         PrivledgerError, KeyError, TypeError: not a plan.
     """
-    found = _known.get(id(value))
-    if found is not None and found[0] is value:
-        return found[1]
-    node = from_json(value)
-    _known[id(value)] = value, node
-    if len(_known) > MOST:
-        _known.popitem(last=False)
-    return node
+    return _read(value).node
 
 
 def plan_or_none(value: Any) -> Node:
@@ -64,6 +75,30 @@ def plan_or_none(value: Any) -> Node:
         return plan_of(value)
     except (PrivledgerError, KeyError, TypeError):
         return UNREADABLE
+
+
+def kinds_of(plan: object) -> tuple[str, ...] | None:
+    """Node types that spend in a plan, as a body has it; None where nothing is promised."""
+    if plan is None:
+        return None
+    try:
+        found = _read(plan)
+    except (PrivledgerError, KeyError, TypeError):
+        return mechanism_kinds(UNREADABLE)
+    if found.kinds is None:
+        found.kinds = mechanism_kinds(found.node)
+    return found.kinds
+
+
+def trusted_in(plan: object) -> tuple[Trust, ...]:
+    """What a plan, as a body has it, asks its reader to believe; empty where it is none."""
+    try:
+        found = _read(plan)
+    except (PrivledgerError, KeyError, TypeError):
+        return ()
+    if found.trusts is None:
+        found.trusts = trusts(found.node)
+    return found.trusts
 
 
 NOBODY = "(unused filter scopes)"
@@ -102,7 +137,7 @@ class ChargeFigures:
         caps: titles of the caps that it counts under, beside the budget.
         plan: as corrected last, as JSON values; None where nothing is promised any more.
         event: what was granted or opened; None where it stands for many.
-        end: how a grant ended. crash: that its holder was found gone, before that.
+        crash: that the grant's holder was found gone.
     """
 
     name: str
@@ -125,7 +160,6 @@ class ChargeFigures:
     caps: tuple[str, ...] = ()
     plan: Plan | None = field(default=None, repr=False, eq=False)
     event: Granted | ScopeOpened | None = field(default=None, repr=False, eq=False)
-    end: Settled | None = field(default=None, repr=False, eq=False)
     crash: Crashed | None = field(default=None, repr=False, eq=False)
 
     @property
@@ -163,6 +197,12 @@ class ChargeFigures:
     def library(self) -> str:
         """Library and version of an external run; empty for all others."""
         return library_of(self.event) if isinstance(self.event, Granted) else ""
+
+    @property
+    def rests_on_claims(self) -> bool:
+        """Whether there are `claims`."""
+        return bool(self.asserted) or (
+            isinstance(self.event, Granted) and self.event.isolation == "foreign")
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -228,7 +268,7 @@ def charges_of(state: State) -> tuple[ChargeFigures, ...]:
         event = grant.event
         if event.scope:
             users.setdefault(event.scope, []).append(event)
-        found.append(_grant(grant, event, state))
+        found.append(charge_of(grant, state))
     found += [_scope(scope, users.get(name, ()), state)
               for name, scope in state.scopes.items()]
     return tuple(sorted(found, key=lambda one: one.position))
@@ -288,18 +328,18 @@ def planned(table: str, units: int, delta_units: int, rule: FilterRule | None) -
     return ChargeFigures("", -1, "grant", "granted", amount, amount, table)
 
 
-def _grant(grant: GrantState, event: Granted, state: State) -> ChargeFigures:
-    rule = state.rule
-    corrected, end = grant.corrected, grant.end
+def charge_of(grant: GrantState, state: State) -> ChargeFigures:
+    """One grant of a state, and what it counts for."""
+    event, rule, corrected = grant.event, state.rule, grant.corrected
     plan = corrected[-1].plan if corrected else event.plan
     return ChargeFigures(
-        name=grant.grant, position=grant.position, kind="grant", status=_status(grant, end),
+        name=grant.grant, position=grant.position, kind="grant", status=status_of(grant),
         amount=Amount(*grant.counted, rule), asked=Amount(*grant.charged, rule),
         table=event.data, learners=(event.learner,) if event.learner else (),
         mechanisms=kinds_of(plan),
         labels=tuple(event.labels.items()), window=event.window, scope=event.scope or None,
         delta=event.delta, corrections=len(corrected), why=tuple(one.why for one in corrected),
-        releases=grant.releases, plan=plan, event=event, end=end, crash=grant.crash,
+        releases=grant.releases, plan=plan, event=event, crash=grant.crash,
         caps=() if event.scope else caps_over(state.caps, event.window, event))
 
 
@@ -343,17 +383,14 @@ def caps_over(caps: Iterable[Cap], window: str | None, request: Granted | None) 
     return tuple(cap.title for cap in caps if cap.matches(window, request))
 
 
-def _status(grant: GrantState, end: Settled | None) -> str:
+def status_of(grant: GrantState) -> str:
+    """The word of `ChargeFigures.status`."""
+    end = grant.end
     if end is None or grant.status == "crashed":
         return grant.status
     if isinstance(end, Aborted) and not grant.touched:
         return "aborted"
     return "failed" if end.failed or isinstance(end, Aborted) else "settled"
-
-
-def kinds_of(plan: object) -> tuple[str, ...] | None:
-    """Node types that spend in a plan, as a body has it; None where nothing is promised."""
-    return None if plan is None else mechanism_kinds(plan_or_none(plan))
 
 
 def _joined(names: Iterable[str], otherwise: str) -> str:
@@ -405,16 +442,12 @@ def prices_text(one: FederatedTrust) -> str:
 
 def rests_on_others(one: ChargeFigures) -> bool:
     """Whether owners share the noise of a charge's plan."""
-    return one.plan is not None and any(
-        trust.noise == "shared" for trust in trusts(plan_or_none(one.plan)))
+    return any(trust.noise == "shared" for trust in trusted_in(one.plan))
 
 
 def federated_of(one: ChargeFigures, relation: str) -> FederatedTrust | None:
     """What a charge asks to believe, with both prices; None if its plan ran in no federation."""
-    if one.plan is None:
-        return None
-    plan = plan_or_none(one.plan)
-    believed = trusts(plan)
+    believed = trusted_in(one.plan)
     return (
         FederatedTrust(one.name, believed, one.amount, _alone(one, relation)) if believed else None
     )
@@ -434,11 +467,10 @@ def _alone(one: ChargeFigures, relation: str) -> Amount:
     rule = one.amount.rule
     if rule is None or one.plan is None or not one.amount.units:
         return one.amount
-    plan = plan_or_none(one.plan)
-    if all(believed.noise == "local" for believed in trusts(plan)):
+    if all(believed.noise == "local" for believed in trusted_in(one.plan)):
         return one.amount
-    units, delta_units = rule.price(cost_of(alone(plan), check_relation(relation), rule.orders),
-                                    one.delta)
+    cost = cost_of(alone(plan_or_none(one.plan)), check_relation(relation), rule.orders)
+    units, delta_units = rule.price(cost, one.delta)
     # A correction or a caller may have charged more than the price: never less than that.
     return Amount(max(units, one.amount.units), max(delta_units, one.amount.delta_units), rule)
 

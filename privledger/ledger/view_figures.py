@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import attrs
@@ -157,22 +158,27 @@ def plain(value: Any) -> Any:
 
     A figure becomes its number.
     """
+    if value is None or isinstance(value, bool | int | str):
+        return value
     if isinstance(value, Figure):
         return plain(value.value)
     if attrs.has(type(value)):
-        return {a.name: plain(getattr(value, a.name)) for a in attrs.fields(type(value))
-                if not a.name.startswith("_")}
+        return {name: plain(getattr(value, name)) for name in _public(type(value))}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
         return [plain(item) for item in value]
-    if isinstance(value, bool | int | str) or value is None:
-        return value
     if isinstance(value, float):
         return _number(value)
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     return str(value)
+
+
+@cache
+def _public(kind: type) -> tuple[str, ...]:
+    """Fields of a record that are shown."""
+    return tuple(one.name for one in attrs.fields(kind) if not one.name.startswith("_"))
 
 
 def _number(value: float) -> float | str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from attrs import asdict, evolve, field, frozen
 
-from privledger.errors import DataError, LedgerCorrupt
+from privledger.errors import DataError, LedgerCorrupt, LedgerError, PrivledgerError
 from privledger.findings import Finding
 from privledger.ledger import Entry, History, Policy, State, Store, audit
-from privledger.ledger.auditing import chain_findings
+from privledger.ledger.auditing import MOST_FINDINGS, chain_findings
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Corrected, Crashed, Granted, Holder, Released, Settled
@@ -37,9 +38,11 @@ from privledger.ledger.view_records import (
     note_of,
 )
 from privledger.reports.outline import Outline, outline
+from privledger.reports.receipt import Past
 from privledger.reports.risk import Risk, ledger_risk
-from privledger.reports.survey import OVER, LedgerVerdict, verdict_of
+from privledger.reports.survey import OVER, LedgerVerdict, read_once, verdict_of
 from privledger.rounding import add_up
+from privledger.storage import shown
 
 # Long work step by step, for whoever shows how far it is.
 
@@ -179,7 +182,7 @@ class LedgerReport:
     entries: int
     head: str
     refusals: int
-    grants: tuple[GrantReport, ...]
+    grants: Sequence[GrantReport]
     private: bool
     _view: View = field(repr=False)
     refused: tuple[dict[str, Any], ...] = ()
@@ -209,21 +212,56 @@ class LedgerReport:
         """What all of it was read from."""
         return self._view
 
-    @property
+    @cached_property
     def verdict(self) -> LedgerVerdict:
         """What every surface says first about it."""
         return verdict_of(self._view, self.findings, repriced=self.repriced)
 
-    @property
+    @cached_property
     def risk(self) -> Risk | None:
         """What can be found out, at most; None where the history cannot be trusted."""
         return ledger_risk(self._view) if self.trusted else None
+
+    @property
+    def statuses(self) -> Iterable[str]:
+        """The status of each of `grants`, without the rest."""
+        return (self.grants.statuses if isinstance(self.grants, GrantReports)
+                else [one.status for one in self.grants])
+
+    def where(self, meets: Callable[[ChargeFigures], bool]) -> LedgerReport:
+        """With those grants and scopes only whose charge meets a condition; totals stay."""
+        chosen = evolve(self._view, charges=tuple(filter(meets, self._view.charges)), parts={})
+        return evolve(self, grants=GrantReports(chosen, now()))
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
         risk = None if self.risk is None else self.risk.as_dict()
         return {**plain(self), "risk": risk, "verdict": self.verdict.word,
                 "judgement": self.verdict.as_dict()}
+
+
+class GrantReports(Sequence[GrantReport]):
+    """Every grant and scope of a view, each laid out when it is asked for."""
+
+    def __init__(self, view: View, moment: str) -> None:
+        self.view, self.moment = view, moment
+
+    def __len__(self) -> int:
+        return len(self.view.charges)
+
+    def __iter__(self) -> Iterator[GrantReport]:
+        return (_grant_report(self.view, one, self.moment) for one in self.view.charges)
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+        found = self.view.charges[place]
+        return (_grant_report(self.view, found, self.moment) if isinstance(found, ChargeFigures)
+                else tuple(_grant_report(self.view, one, self.moment) for one in found))
+
+    @property
+    def statuses(self) -> Iterator[str]:
+        """The status of each, without the rest."""
+        return (_status(one, one.event, self.moment)[0] if isinstance(one.event, Granted)
+                and one.status == "granted" else one.status for one in self.view.charges)
 
 
 def audited(store: Store, steps: PlanSteps = silent) -> tuple[list[Entry], list[Finding]]:
@@ -251,19 +289,56 @@ def ledger_report(store: Store, state: State,
     entries, findings = audited(store) if known is None else known
     if not entries:
         entries = store.read()  # raises what is wrong with it
-    view = view_of(state, entries, compared=compared)
+    return report_of(store.location, state, view_of(state, entries, compared=compared), findings)
+
+
+def report_of(location: str, state: State, view: View,
+              findings: Sequence[Finding]) -> LedgerReport:
+    """A view and the findings of its audit, laid out.
+
+    Args:
+        state: what the view was made of.
+    """
     moment = now()
-    grants = tuple(_grant_report(view, one, moment) for one in view.charges)
+    left = [(one, one.event) for one in view.charges if one.status in ("granted", "crashed")]
     return LedgerReport(
-        **figures_of(view), location=store.location, grants=grants, view=view,
+        **figures_of(view), location=location, grants=GrantReports(view, moment), view=view,
         refused=tuple(asdict(one) for one in view.refusals), findings=tuple(findings),
-        dead=tuple(grant.name for grant in grants if grant.note.startswith((DEAD, OVERDUE))),
+        dead=tuple(one.name for one, event in left if isinstance(event, Granted)
+                   and _status(one, event, moment)[1].startswith((DEAD, OVERDUE))),
         receipt=remembered_receipt(state).as_dict(),
         waiting=tuple(
             InLine(one.grant, one.data, one.labels, one.until, *one.process[:2],
                    None if view.rule is None else view.rule.epsilon_of(one.units))
             for one in state.line.values()
             if not is_over(one, moment) and not _gone(Holder(*one.process))))
+
+
+def whole_report(store: Store, at: int = 0, head: str | None = None,
+                 compared: Comparison | None = None) -> tuple[LedgerReport, Past, State]:
+    """A history that is read once, audited, and laid out.
+
+    Args:
+        at: number of entries that a receipt saw. head: a hash that should be there.
+        compared: what the history is compared with.
+
+    Raises:
+        LedgerCorrupt: it cannot be understood, or is empty.
+    """
+    found = read_once(store, at, head, compared)
+    state, view = found.state, found.view
+    if state is None or view is None or len(found.findings) >= MOST_FINDINGS:
+        try:  # what an audit gives up, a plain fold may still understand
+            state = History(store, writable=False).full()
+        except LedgerError:
+            raise
+        except (PrivledgerError, ValueError, TypeError, KeyError):
+            raise LedgerCorrupt(f"{shown(store.location)}: the history cannot be "
+                                "understood") from None
+        if state.budget is None:
+            raise LedgerCorrupt(f"{shown(store.location)}: the history is empty")
+        view = view_of(state, store.read(), compared=compared)
+    return report_of(store.location, state, view, found.findings), found.seen.past, state
 
 
 def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from attrs import asdict, evolve, field, frozen
 
 from privledger.findings import Finding
-from privledger.graph import Federated, Node, Trust, holds, trusts
-from privledger.ledger import FilterRule, Policy, State, Store, asserted_kinds
+from privledger.graph import Node, Trust, trusts
+from privledger.ledger import Policy, State, Store
 from privledger.ledger.auditing import audit_along
 from privledger.ledger.checkpoint import remembered_receipt
-from privledger.ledger.codec_lines import Asked, LineOf, asked
-from privledger.ledger.events import (
-    Aborted,
-    Corrected,
-    Created,
-    Granted,
-    Protected,
-    Released,
-    ScopeOpened,
-    Settled,
-)
-from privledger.ledger.origins import alone_epsilon, claims_of, library_of, outside_of
-from privledger.ledger.view import NOT_PRIVATE, Comparison, View, Vouched, lines_of
+from privledger.ledger.codec_lines import LineOf
+from privledger.ledger.events import Aborted, Corrected, Created, Granted, ScopeOpened
+from privledger.ledger.origins import alone_epsilon, claims_of, outside_of
+from privledger.ledger.store import Row
+from privledger.ledger.view import NOT_PRIVATE, Comparison, Gatherer, View, Vouched
 from privledger.ledger.view_charges import (
     ChargeFigures,
     TableSpend,
-    charges_of,
     fullness,
-    kinds_of,
     plan_or_none,
-    table_spends,
-    total_of,
+    trusted_in,
 )
-from privledger.ledger.view_figures import CHOSEN, Amount, Figure
+from privledger.ledger.view_figures import CHOSEN, Figure
 from privledger.numerals import many
 from privledger.reports.receipt import Past
 
@@ -210,8 +198,7 @@ def verdict_of(view: View, findings: Sequence[Finding], *, repriced: bool = True
         findings: of its audit, and of a comparison. repriced, publishable: as in `LedgerVerdict`.
     """
     epsilon, delta = view.promised
-    answers = sum(line.count for lines in view.releases.values() for line in lines)
-    return LedgerVerdict(tuple(findings), view.spent, epsilon, delta, view.simulated, answers,
+    return LedgerVerdict(tuple(findings), view.spent, epsilon, delta, view.simulated, view.answers,
                    view.asserted, view.compared, repriced, publishable, view.trusting)
 
 
@@ -346,233 +333,116 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
     Args:
         at: number of entries that a receipt saw. head: a hash that should be there.
     """
-    findings, state, seen = audit_along(store, lambda: _Watch(Past(at, head)))
-    if state is None or state.budget is None:
-        return Survey(tuple(findings), seen.past)
-    charges = seen.charges(state)
-    total = total_of(state)
-    plans = [kind for one in charges for kind in one.mechanisms or ()]
-    asserted = [*seen.asserted, *(text for name, kinds in seen.vouched.items()
-                                  for text in claims_of(name, kinds, ""))]
-    claims = [*asserted, *(text for name, library in seen.external.items()
-                           for text in claims_of(name, (), library))]
+    found = read_once(store, at, head)
+    state, view, seen = found.state, found.view, found.seen
+    if state is None or view is None:
+        return Survey(found.findings, seen.past)
+    grants = [one for one in view.charges if isinstance(one.event, Granted)]
+    claims = {one.name: one for one in view.charges if view.vouched(one)}
+    answered = dict.fromkeys(
+        f"{line.mechanism}: {line.question}" for name in claims
+        for line in view.releases.get(name, ()) if line.asserted)
+    asserted = dict.fromkeys([*answered, *(
+        text for one in claims.values() for text in claims_of(one.name, one.asserted, ""))])
+    words = dict.fromkeys([*asserted, *(
+        text for one in claims.values() for text in claims_of(one.name, (), one.library))])
     facts = Facts(
-        total.epsilon.value, total.delta.value, state.relation, tuple(seen.learners),
-        tuple(dict.fromkeys([*plans, *seen.released])), tuple(dict.fromkeys(asserted)),
-        state.mode != "private" or any(NOT_PRIVATE in text for text in seen.noise),
-        isolation=tuple(seen.isolation), windows=state.opened, budget_delta=state.budget.delta,
-        data=table_spends(charges, state.rule, seen.rows), unit=state.unit,
+        view.spent.value, view.spent_delta.value, view.relation,
+        tuple(dict.fromkeys(one.learner for one in grants)),
+        tuple(dict.fromkeys([*(kind for scoped in (False, True) for one in view.charges
+                               if scoped is (one.kind == "scope" or one.scope is not None)
+                               for kind in one.mechanisms or ()),
+                             *(line.kind for lines in view.releases.values() for line in lines)])),
+        tuple(asserted), view.simulated, isolation=tuple(dict.fromkeys(
+            one.isolation for one in grants)),
+        windows=view.windows, budget_delta=view.budget.delta, data=view.tables, unit=view.about,
         trusts=tuple(dict.fromkeys(one for plan in seen.federated for one in trusts(plan))),
-        alone=alone_epsilon(seen.federated, state.relation, state.budget.delta),
-        outside=tuple(seen.outside))
-    grants = seen.vouched.keys() | seen.external.keys() | seen.with_word
+        alone=alone_epsilon(seen.federated, view.relation, view.budget.delta),
+        outside=tuple(dict.fromkeys(
+            each for one in grants if isinstance(one.event, Granted)
+            for each in outside_of(one.event))))
     return Survey(
-        tuple(findings), seen.past, facts, any(not one.handed_back for one in charges),
-        state.budget.epsilon, seen.answers,
-        Vouched(seen.on_word, len(grants), tuple(dict.fromkeys(claims))), tuple(seen.noise),
-        state.policy, None if findings else remembered_receipt(state).as_dict(), fullness(state),
-        seen.unverified())
+        found.findings, seen.past, facts, view.live, view.budget.epsilon, view.answers,
+        evolve(view.asserted, words=tuple(words)), view.noise, view.policy,
+        None if found.findings else remembered_receipt(state).as_dict(), fullness(state),
+        tuple(_unverified(view, claims)))
+
+
+def _unverified(view: View, claims: Mapping[str, ChargeFigures]) -> Iterable[Unverified]:
+    """The claims, grants with the same origin together: plans, then external runs, then answers."""
+    found = dict[Unverified, Unverified]()
+    for one in sorted(claims.values(), key=lambda one: (
+            (0, "") if one.asserted else (1, "") if one.library else (2, one.name))):
+        answered = any(line.vouched for line in view.releases.get(one.name, ()))
+        words = [*one.asserted, *([f"external run of {one.library}"] if one.library else []),
+                 *(["an asserted answer"] if answered else [])]
+        key = Unverified(", ".join(words), "", library=one.library)
+        if one.kind == "grant":
+            key = evolve(key, learner=one.learner, table=one.table, labels=one.labels,
+                         isolation=one.isolation)
+        known = found.get(key)
+        found[key] = evolve(key, name=one.name) if known is None else evolve(
+            known, grants=known.grants + 1)
+    return found.values()
 
 
 @frozen
-class _Like:
-    """What grants have in common that differ in names, times and tables only."""
+class Reading:
+    """A history that was read once: by every rule of the audit, and for whoever shows it.
 
-    learner: str
-    labels: tuple[tuple[str, str], ...]
-    isolation: str
-    window: str | None
-    delta: float
-    kinds: tuple[str, ...]
-    units: int
-    delta_units: int
+    Attributes:
+        state: at the end; None if none follows. view: of it, likewise. seen: what went along.
+    """
 
-
-_Alike: TypeAlias = tuple[str, int]
-"""A table, and the place of what its grants have in common."""
+    findings: tuple[Finding, ...]
+    state: State | None
+    view: View | None
+    seen: _Watch
 
 
-class _Watch:
-    """Goes along with an audit. What was seen once of a form is not looked at again."""
+def read_once(store: Store, at: int = 0, head: str | None = None,
+              compared: Comparison | None = None, rows: Sequence[Row] | None = None) -> Reading:
+    """Audit `store` and gather its view on the way.
+
+    Args:
+        at: number of entries that a receipt saw. head: a hash that should be there.
+        compared: what the history is compared with. rows: as of `audit_along`.
+    """
+    findings, state, seen = audit_along(store, lambda: _Watch(Past(at, head)), rows)
+    known = state is not None and state.budget is not None
+    return Reading(tuple(findings), state if known else None,
+                   seen.view(state, compared) if state is not None and known else None, seen)
+
+
+class _Watch(Gatherer):
+    """Goes along with an audit: what a view needs, and what a receipt is compared with."""
 
     def __init__(self, past: Past) -> None:
+        super().__init__()
         self.past, self.row = past, past.row
-        self.learners: dict[str, None] = {}
-        self.isolation: dict[str, None] = {}
-        self.outside: dict[tuple[str, str], None] = {}
-        self.released: dict[str, None] = {}
-        self.asserted: dict[str, None] = {}
-        self.vouched: dict[str, tuple[str, ...]] = {}  # grant or scope -> kinds of its plan
-        self.external: dict[str, str] = {}  # grant -> library and version of an external run
-        self.noise: dict[str, None] = {}
-        self.rows: dict[str, int | None] = {}
-        self._grants: Counter[_Alike] = Counter()
-        self._back: Counter[_Alike] = Counter()
-        self._likes: dict[_Like, int] = {}
-        self._open: dict[str, _Alike] = {}
-        self._forms: dict[int, tuple[int, tuple[str, ...]]] = {}
         self.federated: dict[Node, None] = {}
-        self.origins: dict[str, _Alike] = {}  # of grants with an unverified claim
-        self.answers = self.on_word = 0
-        self.with_word: set[str] = set()  # grants with an asserted answer
-        self._known: dict[Asked, tuple[int, int]] = {}  # answers, and asserted ones
-
-    def charges(self, state: State) -> tuple[ChargeFigures, ...]:
-        """Tallies of the grants that a compact state has forgotten, and every other charge."""
-        kept = charges_of(state)
-        grants, back = self._grants.copy(), self._back.copy()
-        for one in kept:
-            place = self._likes.get(_like(one.event)) if isinstance(one.event, Granted) else None
-            if place is not None:  # or this watch failed, which is a finding
-                alike = one.table, place
-                grants[alike] -= 1
-                back[alike] -= isinstance(one.end, Aborted) and one.end.gives_back
-            if one.corrections:  # what was asserted is what it was really
-                self.vouched.pop(one.name, None)
-                self._vouch(one.name, one.asserted)
-        likes = list(self._likes)
-        found = []
-        for (table, place), granted in grants.items():
-            handed = back.get((table, place), 0)
-            if granted > handed:
-                found.append(_tally(table, likes[place], state.rule, granted - handed))
-            if handed:
-                found.append(_tally(table, likes[place], state.rule, handed, back=True))
-        return (*found, *kept)
-
-    def unverified(self) -> tuple[Unverified, ...]:
-        """The claims, grants with the same origin together."""
-        likes, found = list(self._likes), dict[Unverified, Unverified]()
-        for name in {**self.vouched, **self.external, **dict.fromkeys(sorted(self.with_word))}:
-            library, kinds = self.external.get(name, ""), self.vouched.get(name, ())
-            claims = [*dict.fromkeys(kinds), *([f"external run of {library}"] if library else []),
-                      *(["an asserted answer"] if name in self.with_word else [])]
-            one = Unverified(", ".join(claims), "", library=library)
-            if name in self.origins:
-                table, place = self.origins[name]
-                like = likes[place]
-                one = evolve(one, learner=like.learner, table=table, labels=like.labels,
-                             isolation=like.isolation)
-            known = found.get(one)
-            found[one] = evolve(one, name=name) if known is None else evolve(
-                known, grants=known.grants + 1)
-        return tuple(found.values())
 
     def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
         self.past.created(line.event)
-        self._noise(line.event.noise)
-        return ()
-
-    def on_protected(self, line: LineOf[Protected], state: State | None) -> tuple[()]:
-        event = line.event
-        self.rows[event.data] = event.rows
         return ()
 
     def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> tuple[()]:
-        self.past.moved()
-        event = line.event
-        self._believe(event.plan)
-        self._vouch(event.scope, tuple(asserted_kinds(kinds_of(event.plan) or ())))
-        return ()
+        return self._moved(line.event.plan)
 
     def on_granted(self, line: LineOf[Granted], state: State | None) -> tuple[()]:
-        self.past.moved()
-        event = line.event
-        found = None if line.form is None else self._forms.get(line.form)
-        if found is None:
-            found = self._granted(event)
-            if line.form is not None:
-                self._forms[line.form] = found
-        alike = event.data, found[0]
-        self._vouch(event.grant, found[1])
-        library = library_of(event)
-        if library:
-            self.external[event.grant] = library
-        if library or found[1]:
-            self.origins[event.grant] = alike
-        self._open[event.grant] = alike
-        self._grants[alike] += 1
-        return ()
-
-    def _granted(self, event: Granted) -> tuple[int, tuple[str, ...]]:
-        """What all grants of a form have in common, and what of it is vouched for."""
-        like = _like(event)
-        self._believe(event.plan)
-        self.learners[event.learner] = None
-        self.isolation[event.isolation] = None
-        self.outside.update(dict.fromkeys(outside_of(event)))
-        return self._likes.setdefault(like, len(self._likes)), tuple(asserted_kinds(like.kinds))
-
-    def on_released(self, line: LineOf[Released], state: State | None) -> tuple[()]:
-        named = asked(line)
-        counts = None if named is None else self._known.get(named)
-        if counts is None:
-            counts = self._released(line.event)
-            if named is not None:
-                self._known[named] = counts
-        self.answers += counts[0]
-        if counts[1]:
-            self.on_word += counts[1]
-            self.with_word.add(line.event.grant)
-            alike = self._open.get(line.event.grant)
-            if alike is not None:
-                self.origins.setdefault(line.event.grant, alike)
-        return ()
-
-    def _released(self, event: Released) -> tuple[int, int]:
-        """How many answers these are, and how many of them are asserted."""
-        self._noise(event.noise)
-        lines = lines_of([event])
-        self.released |= dict.fromkeys(sorted({one.kind for one in lines}))
-        self.asserted |= {f"{one.mechanism}: {one.question}": None
-                          for one in lines if one.asserted}
-        return sum(one.count for one in lines), sum(one.count for one in lines if one.vouched)
-
-    def on_settled(self, line: LineOf[Settled], state: State | None) -> tuple[()]:
-        self._open.pop(line.event.grant, None)
-        return ()
-
-    def on_aborted(self, line: LineOf[Aborted], state: State | None) -> tuple[()]:
-        event = line.event
-        alike = self._open.pop(event.grant, None)
-        if event.gives_back:
-            self.past.moved()
-            if alike is not None:
-                self._back[alike] += 1
-        return ()
+        return self._moved(line.event.plan)
 
     def on_corrected(self, line: LineOf[Corrected], state: State | None) -> tuple[()]:
-        self.past.moved()
-        self._believe(line.event.plan)
+        return self._moved(line.event.plan)
+
+    def on_aborted(self, line: LineOf[Aborted], state: State | None) -> tuple[()]:
+        if line.event.gives_back:
+            self.past.moved()
         return ()
 
-    def _believe(self, plan: object) -> None:
-        """Keep a plan that ran in a federation."""
-        found = None if plan is None else plan_or_none(plan)
-        if found is not None and holds(found, Federated):
-            self.federated[found] = None
-
-    def _vouch(self, name: str, kinds: tuple[str, ...]) -> None:
-        if kinds:
-            self.vouched[name] = kinds
-
-    def _noise(self, text: object) -> None:
-        if text:
-            self.noise[str(text)] = None
-
-
-def _like(event: Granted) -> _Like:
-    return _Like(event.learner, tuple(event.labels.items()), event.isolation, event.window,
-                 event.delta, kinds_of(event.plan) or (), event.units, event.delta_units)
-
-
-def _tally(table: str, like: _Like, rule: FilterRule | None, granted: int, *,
-           back: bool = False) -> ChargeFigures:
-    """So many grants that are alike, and not kept by name; `back` if they were handed back."""
-    counted = 0 if back else granted
-    return ChargeFigures(
-        "", -1, "grant", "aborted" if back else "settled",
-        Amount(like.units * counted, like.delta_units * counted, rule),
-        Amount(like.units, like.delta_units, rule), table,
-        (like.learner,) if like.learner else (), like.kinds, like.labels, like.window,
-        delta=like.delta, grants=granted)
+    def _moved(self, plan: object) -> tuple[()]:
+        """A plan was paid for; one that ran in a federation is kept."""
+        self.past.moved()
+        if trusted_in(plan):
+            self.federated[plan_or_none(plan)] = None
+        return ()
