@@ -241,7 +241,7 @@ def risk(subject: str, fpr: tuple[float, ...], prior: tuple[float, ...], relatio
 
 def _of_ledger(ledger: str, wrong: tuple[float, ...], priors: tuple[float, ...]) -> Reply:
     with reading_store(ledger) as store:
-        report, _ = Witness().report(store)
+        report = Witness().report(store)
     if not report.trusted:
         return Reply({"verdict": report.verdict.word, "findings": report.findings},
                      lambda out: out.print(verdict_text(report.verdict), soft_wrap=True),

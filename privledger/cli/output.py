@@ -67,8 +67,17 @@ from privledger.reports.receipt import (
     read_key,
     read_public_key,
 )
-from privledger.reports.spend import PlanSteps, silent, whole_report
-from privledger.reports.survey import BAD, GOOD, OPEN, Clause, LedgerVerdict, sentence
+from privledger.reports.spend import CountedRows, PlanSteps, laid_out, silent
+from privledger.reports.survey import (
+    BAD,
+    GOOD,
+    OPEN,
+    Clause,
+    LedgerVerdict,
+    Reading,
+    read_once,
+    sentence,
+)
 from privledger.rounding import downward, upward
 from privledger.storage import is_url, shown, store_at
 
@@ -638,12 +647,18 @@ class Witness:
         """Audit `store`, and take down what `compare` needs."""
         return survey(store, 0 if self.receipt is None else self.receipt["entries"], self.head)
 
-    def report(self, store: Store) -> tuple[LedgerReport, State]:
-        """Read `store` once, with every fault and whatever the witness contradicts."""
-        report, past, state = whole_report(store, 0 if self.receipt is None else
-                                           self.receipt["entries"], self.head, self.comparison)
-        found = self.compare(past) if self.present and past.entries else []
-        return evolve(report, findings=(*found, *report.findings)) if found else report, state
+    def read(self, store: Store, steps: PlanSteps = silent) -> Reading:
+        """Read `store` once; its findings begin with whatever the witness contradicts."""
+        rows = None if steps is silent else steps("entries verified", CountedRows(store))
+        found = read_once(store, 0 if self.receipt is None else self.receipt["entries"],
+                          self.head, self.comparison, rows)
+        past = found.seen.past
+        wrong = self.compare(past) if self.present and past.entries else []
+        return evolve(found, findings=(*wrong, *found.findings)) if wrong else found
+
+    def report(self, store: Store) -> LedgerReport:
+        """The same, laid out."""
+        return laid_out(store, self.read(store), self.comparison)[0]
 
     def past_of(self, entries: Sequence[Entry]) -> Past:
         """What `compare` needs, of entries that were read already."""
@@ -655,11 +670,6 @@ class Witness:
         if self.receipt is not None:
             found += [*self._signature(self.receipt), *past.receipt_is_there(self.receipt)]
         return [*found, *past.head_is_there()]
-
-    def with_findings(self, entries: Sequence[Entry], findings: Sequence[Finding]) -> list[Finding]:
-        """Those of an audit of `entries`, after what the witness contradicts."""
-        found = self.compare(self.past_of(entries)) if self.present and entries else []
-        return [*found, *findings]
 
     def _signature(self, receipt: dict[str, Any]) -> list[Finding]:
         """A receipt that should be signed, and is not, by this key."""

@@ -106,7 +106,7 @@ def _person(ledger: str, person: str, people_key: str | None, letter: bool) -> R
         spend = opened.record(person=person)
         receipt, budget = opened.receipt.as_dict(), opened.budget
         simulated = opened.mode != "private"
-        found = ledger_risk(Witness().report(opened._history.store)[0].view)
+        found = ledger_risk(Witness().report(opened._history.store).view)
     if letter:
         click.echo(letter_to(spend, budget, found))
         return None

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from attrs import evolve
@@ -31,11 +31,11 @@ from privledger.cli.output import (
     verdict_text,
 )
 from privledger.errors import LedgerCorrupt, PrivledgerError
-from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED
-from privledger.ledger import History, folded
+from privledger.ledger import Entry, History
+from privledger.ledger.view_records import note_of
 from privledger.numerals import many
-from privledger.reports import Survey, audited, ledger_report
+from privledger.reports import Survey
 from privledger.reports.page import (
     Distrusted,
     Page,
@@ -45,7 +45,7 @@ from privledger.reports.page import (
     render_distrusted,
     render_page,
 )
-from privledger.reports.spend import PlanSteps, silent
+from privledger.reports.spend import PlanSteps, laid_out, silent
 from privledger.reports.survey import LedgerVerdict
 from privledger.storage import shown
 
@@ -106,25 +106,24 @@ def read_page(ledger: str, records: ShownPerson, publishable: bool, steps: PlanS
     """The page's record, from one reading of the store, compared with what is known of it."""
     known = known or Witness()
     with _undisturbed(), reading_store(ledger) as store:
-        entries, findings = audited(store, steps)
-        faults, findings = findings, known.with_findings(entries, findings)
+        seen = known.read(store, steps)
         try:
-            if not entries:
-                _refuse(faults)
-            # Of the very same rows, so that somebody who writes meanwhile changes nothing here.
-            state = History(store, writable=False).full() if faults else folded(entries)
-            found = ledger_report(store, state, (entries, findings), known.comparison)
-            return page_of(store, state, found, entries, shown=records, publishable=publishable,
-                           steps=steps)
+            found, state, entries = laid_out(store, seen, known.comparison)
+            if any(map(note_of, (*state.grants.values(), *seen.seen.grants.kept))):
+                state = History(store, writable=False).full()  # what records spent needs all
+            return page_of(store, state, evolve(found, grants=tuple(found.grants)),
+                           cast(Sequence[Entry], entries), shown=records,
+                           publishable=publishable, steps=steps)
         except Exception as error:
             rows = list(store.rows())
             # An edited entry may hold anything: what is wrong with it is found already.
-            if not rows or not faults or (isinstance(error, PrivledgerError)
-                                          and not isinstance(error, LedgerCorrupt)):
+            if not rows or not seen.findings or (isinstance(error, PrivledgerError)
+                                                 and not isinstance(error, LedgerCorrupt)):
                 raise
-            verdict = Survey(tuple(findings), known.past_of(entries)).verdict(
-                findings, known.comparison)
-            return distrusted(rows, store.location, verdict, findings, publishable=publishable)
+            verdict = Survey(seen.findings, seen.seen.past).verdict(
+                seen.findings, known.comparison)
+            return distrusted(rows, store.location, verdict, seen.findings,
+                              publishable=publishable)
 
 
 @contextmanager
@@ -137,11 +136,6 @@ def _undisturbed() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def _refuse(findings: Sequence[Finding]) -> NoReturn:
-    raise LedgerCorrupt("the history is empty or cannot be read: "
-                        + "; ".join(found.message for found in findings[:3]))
 
 
 def write(output: str, data: bytes, *, confidential: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar, cast
 
 from privledger.errors import LedgerCorrupt, PrivledgerError
@@ -91,7 +91,7 @@ class Watch(Protocol):
 W = TypeVar("W", bound=Watch)
 
 
-def audit(store: Store, rows: Sequence[Row] | None = None) -> list[Finding]:
+def audit(store: Store, rows: Iterable[Row] | None = None) -> list[Finding]:
     """Run every rule on everything in `store`, and never stop at the first fault.
 
     An entry that a rule cannot read is a finding of that rule; it hides no other rule's.
@@ -102,7 +102,7 @@ def audit(store: Store, rows: Sequence[Row] | None = None) -> list[Finding]:
     return audit_along(store, _Nobody, rows)[0]
 
 
-def audit_along(store: Store, begin: Callable[[], W], rows: Sequence[Row] | None = None,
+def audit_along(store: Store, begin: Callable[[], W], rows: Iterable[Row] | None = None,
                 ) -> tuple[list[Finding], State | None, W]:
     """As `audit`, with a watch beside it.
 
@@ -141,7 +141,7 @@ def _watched(look: Look) -> Callable[[Seen, Line, State | None], Findings]:
 class _Audit:
     """The pass. A rule that fails for good is left out from there on."""
 
-    def __init__(self, store: Store, rows: Sequence[Row] | None, watch: Watch, *,
+    def __init__(self, store: Store, rows: Iterable[Row] | None, watch: Watch, *,
                  compact: bool) -> None:
         self._store, self._rows = store, rows
         self._look = None if isinstance(watch, _Nobody) else watch.row

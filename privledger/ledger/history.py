@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from attrs import define, evolve, frozen
 
 from privledger import mutex
-from privledger.errors import LedgerError
+from privledger.errors import LedgerCorrupt, LedgerError
 from privledger.graph import canonical
 from privledger.ledger.checkpoint import (
     Checkpoint,
@@ -30,7 +30,7 @@ from privledger.ledger.checkpoint import (
 )
 from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.decide import Room
-from privledger.ledger.entries import Entry, is_whole, make_entry
+from privledger.ledger.entries import GENESIS, Entry, is_whole, make_entry, text_hash
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
@@ -100,6 +100,31 @@ def fold_rows(rows: Iterable[Row], *, compact: bool) -> State | None:
     except (LedgerError, ValueError, TypeError, RecursionError):
         return None
     return state
+
+
+class SameEntries:
+    """The entries of a store again, as often as somebody asks, up to one that was read before.
+
+    They share their plans; never more than one is in memory.
+    """
+
+    def __init__(self, store: Store, head: str) -> None:
+        self._store, self._head = store, head
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Raises: LedgerCorrupt: they are others by now."""
+        reader, last = LineReader(), GENESIS
+        for place, (position, kind, text, previous, digest) in enumerate(self._store.rows()):
+            if last == self._head:
+                return
+            if (position, previous) != (place, last) or (
+                    text_hash(position, kind, text, previous) != digest):
+                break
+            last = digest
+            yield Entry(position, reader.read(position, kind, text).event, previous, digest)
+        if last != self._head:
+            raise LedgerCorrupt(f"{self._store.location}: the history changed while it was read. "
+                                "Try again")
 
 
 def _one_by_one(store: Store) -> Iterator[Entry]:

@@ -10,7 +10,7 @@ What single records spent is in `view_records`; the moments of a history in `vie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -217,7 +217,7 @@ class View:
     left: Figure
     entries: int
     head: str
-    charges: Sequence[ChargeFigures]
+    charges: tuple[ChargeFigures, ...]
     refused: int
     refusals: tuple[Refused, ...]
     releases: dict[str, tuple[ReleaseLine, ...]]
@@ -351,17 +351,6 @@ class View:
     def whole(self) -> Node:
         """All of `paid` as one plan, in order."""
         return Sequential([node for _, node in self.paid()])
-
-    def charge(self, name: str) -> ChargeFigures:
-        """The charge of a grant or scope.
-
-        Raises:
-            KeyError: there is none of that name.
-        """
-        for one in self.charges:
-            if one.name == name:
-                return one
-        raise KeyError(name)
 
 
 def _void(name: str) -> Node:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar, cast
 
 from attrs import define, field, frozen
 
 from privledger.accounting import Cost, check_relation
 from privledger.errors import InvalidValue, PrivledgerError
 from privledger.graph import Node, PostProcess, Trust, alone, cost_of, from_json, trusts
+from privledger.ledger.codec import like
 from privledger.ledger.decide import LEDGER
 from privledger.ledger.events import (
     Aborted,
@@ -36,6 +37,7 @@ UNREADABLE = PostProcess("a plan that cannot be read")
 """Stands where nothing is promised, or a text is no plan. Never priced; an audit reports it."""
 
 MOST = 4096
+T = TypeVar("T")
 
 @define
 class _Plan:
@@ -43,62 +45,57 @@ class _Plan:
 
     value: object
     node: Node
-    kinds: tuple[str, ...] | None = None
-    trusts: tuple[Trust, ...] | None = None
+    said: dict[object, object] = field(factory=dict)
 
 
 _known: OrderedDict[int, _Plan] = OrderedDict()  # by the identity of the JSON value
 
 
-def _read(value: Any) -> _Plan:
+def said_of_plan(value: object, what: Callable[[Node], T]) -> T:
+    """What a function says of the plan in a body, asked once for each value.
+
+    Raises:
+        PrivledgerError, KeyError, TypeError: not a plan.
+    """
     found = _known.get(id(value))
-    if found is not None and found.value is value:
-        return found
-    found = _known[id(value)] = _Plan(value, from_json(value))
-    if len(_known) > MOST:
-        _known.popitem(last=False)
-    return found
+    if found is None or found.value is not value:
+        found = _known[id(value)] = _Plan(value, from_json(value))
+        if len(_known) > MOST:
+            _known.popitem(last=False)
+    if what not in found.said:
+        found.said[what] = what(found.node)
+    return cast(T, found.said[what])
 
 
-def plan_of(value: Any) -> Node:
+def plan_of(value: object) -> Node:
     """As `from_json`, read once for each value of a body; bodies are never changed.
 
     Raises:
         PrivledgerError, KeyError, TypeError: not a plan.
     """
-    return _read(value).node
+    return said_of_plan(value, _itself)
 
 
-def plan_or_none(value: Any) -> Node:
+def _itself(node: Node) -> Node:
+    return node
+
+
+def plan_or_none(value: object) -> Node:
     """As `plan_of`, with `UNREADABLE` in place of what is not a plan."""
+    return said_or_none(value, _itself)
+
+
+def said_or_none(value: object, what: Callable[[Node], T]) -> T:
+    """As `said_of_plan`, of `UNREADABLE` in place of what is not a plan."""
     try:
-        return plan_of(value)
+        return said_of_plan(value, what)
     except (PrivledgerError, KeyError, TypeError):
-        return UNREADABLE
+        return what(UNREADABLE)
 
 
 def kinds_of(plan: object) -> tuple[str, ...] | None:
     """Node types that spend in a plan, as a body has it; None where nothing is promised."""
-    if plan is None:
-        return None
-    try:
-        found = _read(plan)
-    except (PrivledgerError, KeyError, TypeError):
-        return mechanism_kinds(UNREADABLE)
-    if found.kinds is None:
-        found.kinds = mechanism_kinds(found.node)
-    return found.kinds
-
-
-def trusted_in(plan: object) -> tuple[Trust, ...]:
-    """What a plan, as a body has it, asks its reader to believe; empty where it is none."""
-    try:
-        found = _read(plan)
-    except (PrivledgerError, KeyError, TypeError):
-        return ()
-    if found.trusts is None:
-        found.trusts = trusts(found.node)
-    return found.trusts
+    return None if plan is None else said_or_none(plan, mechanism_kinds)
 
 
 NOBODY = "(unused filter scopes)"
@@ -136,7 +133,8 @@ class ChargeFigures:
         grants: how many grants it stands for; 1, but for tallies of long histories.
         caps: titles of the caps that it counts under, beside the budget.
         plan: as corrected last, as JSON values; None where nothing is promised any more.
-        event: what was granted or opened; None where it stands for many.
+        time: when that was, as it was written down. event: what was granted or opened; None where
+            it stands for many.
         crash: that the grant's holder was found gone.
     """
 
@@ -159,8 +157,19 @@ class ChargeFigures:
     grants: int = 1
     caps: tuple[str, ...] = ()
     plan: Plan | None = field(default=None, repr=False, eq=False)
-    event: Granted | ScopeOpened | None = field(default=None, repr=False, eq=False)
+    time: str | None = field(default=None, repr=False, eq=False)
+    _event: Granted | ScopeOpened | None = field(
+        default=None, repr=False, eq=False, alias="event")  # or of a grant with the same form
     crash: Crashed | None = field(default=None, repr=False, eq=False)
+
+    @property
+    def event(self) -> Granted | ScopeOpened | None:
+        """What was granted or opened."""
+        event = self._event
+        if isinstance(event, Granted) and event.grant != self.name:
+            return cast(Granted, like(event, {
+                "grant": self.name, "data": self.table, "time": self.time, "holder": None}))
+        return event
 
     @property
     def learner(self) -> str:
@@ -191,18 +200,18 @@ class ChargeFigures:
     def isolation(self) -> str:
         """How far the learner was kept from rows; empty for a scope, and where it stands for
         many."""
-        return self.event.isolation if isinstance(self.event, Granted) else ""
+        return self._event.isolation if isinstance(self._event, Granted) else ""
 
     @property
     def library(self) -> str:
         """Library and version of an external run; empty for all others."""
-        return library_of(self.event) if isinstance(self.event, Granted) else ""
+        return library_of(self._event) if isinstance(self._event, Granted) else ""
 
     @property
     def rests_on_claims(self) -> bool:
         """Whether there are `claims`."""
         return bool(self.asserted) or (
-            isinstance(self.event, Granted) and self.event.isolation == "foreign")
+            isinstance(self._event, Granted) and self._event.isolation == "foreign")
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -213,7 +222,7 @@ class ChargeFigures:
     @property
     def origin(self) -> str:
         """Isolation, library, labels, window and caps in one line; empty where none is told."""
-        return origin_text(self.event, self.caps) if isinstance(self.event, Granted) else (
+        return origin_text(self._event, self.caps) if isinstance(self._event, Granted) else (
             f"under {', '.join(self.caps)}" if self.caps else "")
 
 
@@ -339,7 +348,8 @@ def charge_of(grant: GrantState, state: State) -> ChargeFigures:
         mechanisms=kinds_of(plan),
         labels=tuple(event.labels.items()), window=event.window, scope=event.scope or None,
         delta=event.delta, corrections=len(corrected), why=tuple(one.why for one in corrected),
-        releases=grant.releases, plan=plan, event=event, crash=grant.crash,
+        releases=grant.releases, plan=plan, crash=grant.crash, event=event,
+        time=event.__dict__.get("time"),
         caps=() if event.scope else caps_over(state.caps, event.window, event))
 
 
@@ -352,7 +362,8 @@ def _scope(scope: ScopeState, users: Sequence[Granted], state: State) -> ChargeF
         learners=tuple(dict.fromkeys(one.learner or UNNAMED for one in users)),
         mechanisms=kinds_of(scope.plan), window=event.window, delta=event.delta,
         corrections=len(scope.corrected), why=tuple(one.why for one in scope.corrected),
-        plan=scope.plan, event=event, caps=caps_over(state.caps, event.window, None))
+        plan=scope.plan, event=event, time=event.__dict__.get("time"),
+        caps=caps_over(state.caps, event.window, None))
 
 
 def chosen(conditions: Iterable[str]) -> Callable[[ChargeFigures], bool]:
@@ -442,12 +453,12 @@ def prices_text(one: FederatedTrust) -> str:
 
 def rests_on_others(one: ChargeFigures) -> bool:
     """Whether owners share the noise of a charge's plan."""
-    return any(trust.noise == "shared" for trust in trusted_in(one.plan))
+    return any(trust.noise == "shared" for trust in said_or_none(one.plan, trusts))
 
 
 def federated_of(one: ChargeFigures, relation: str) -> FederatedTrust | None:
     """What a charge asks to believe, with both prices; None if its plan ran in no federation."""
-    believed = trusted_in(one.plan)
+    believed = said_or_none(one.plan, trusts)
     return (
         FederatedTrust(one.name, believed, one.amount, _alone(one, relation)) if believed else None
     )
@@ -467,7 +478,7 @@ def _alone(one: ChargeFigures, relation: str) -> Amount:
     rule = one.amount.rule
     if rule is None or one.plan is None or not one.amount.units:
         return one.amount
-    if all(believed.noise == "local" for believed in trusted_in(one.plan)):
+    if all(believed.noise == "local" for believed in said_or_none(one.plan, trusts)):
         return one.amount
     cost = cost_of(alone(plan_or_none(one.plan)), check_relation(relation), rule.orders)
     units, delta_units = rule.price(cost, one.delta)

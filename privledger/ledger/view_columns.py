@@ -2,18 +2,14 @@
 
 A grant takes a name, a few numbers and three references here. What it has in common with other
 grants (learner, plan, labels, window, price) is kept once. Each is shown as the `ChargeFigures`
-that a full state would give, except that `event.holder` is None: no process holds it.
+that a full state would give, except that `event.holder` is None: no process holds it any more.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import overload
 
-import numpy as np
 from attrs import define, field
-from numpy.typing import NDArray
 
 from privledger.ledger.codec import RAW, like
 from privledger.ledger.events import Granted, Unreadable
@@ -71,60 +67,24 @@ class EndedGrants:
         self._models.append(model)
         self._ways.append(self._ended.setdefault(way, len(self._ended)))
 
-    def charges(self, state: State) -> Sequence[ChargeFigures]:
+    def charges(self, state: State) -> tuple[ChargeFigures, ...]:
         """These and those that the state still keeps, in order of the history."""
-        others = sorted([*charges_of(state), *(charge_of(one, state) for one in self.kept)],
-                        key=lambda one: one.position)
-        return Charges(self, state, others) if self._names else tuple(others)
-
-
-class Charges(Sequence[ChargeFigures]):
-    """Every grant and scope of a history, each made when it is asked for."""
-
-    def __init__(self, ended: EndedGrants, state: State, others: list[ChargeFigures]) -> None:
-        self._ended, self._others, self._state = ended, others, state
-        self._places: NDArray[np.int64] = np.argsort(
-            [*ended._positions, *(one.position for one in others)], kind="stable")
-        self._models = [charge_of(GrantState(event.grant, 0, event, "settled"), state)
-                        for event in ended._granted]
-        self._ways = list(ended._ended)
-        self._caps: dict[tuple[int, str], tuple[str, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[ChargeFigures]:
-        return map(self._made, self._places.tolist())
-
-    @overload
-    def __getitem__(self, place: int) -> ChargeFigures: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> tuple[ChargeFigures, ...]: ...
-
-    def __getitem__(self, place: int | slice) -> ChargeFigures | tuple[ChargeFigures, ...]:
-        if isinstance(place, slice):
-            return tuple(map(self._made, self._places[place].tolist()))
-        return self._made(int(self._places[place]))
-
-    def _made(self, place: int) -> ChargeFigures:
-        ended = self._ended
-        if place >= len(ended._names):
-            return self._others[place - len(ended._names)]
-        number, name, table = ended._models[place], ended._names[place], ended._tables[place]
-        one = self._models[number]
-        status, touched, releases = self._ways[ended._ways[place]]
-        event = like(ended._granted[number], {"grant": name, "data": table, "holder": None,
-                                              "time": ended._times[place]})
-        assert isinstance(event, Granted)
-        amount = one.amount if touched or status != "aborted" else Amount(0, 0, one.amount.rule)
-        return ChargeFigures(
-            name, ended._positions[place], "grant", status, amount, one.asked, table, one.learners,
-            one.mechanisms, one.labels, one.window, None, one.delta, 0, (), releases, 1,
-            self._over(number, event) if self._state.caps else (), one.plan, event)
-
-    def _over(self, number: int, event: Granted) -> tuple[str, ...]:
-        key = number, event.data
-        if key not in self._caps:
-            self._caps[key] = caps_over(self._state.caps, event.window, event)
-        return self._caps[key]
+        found = [*charges_of(state), *(charge_of(one, state) for one in self.kept)]
+        models = [charge_of(GrantState(event.grant, 0, event, "settled"), state)
+                  for event in self._granted]
+        nothing, ways = Amount(0, 0, state.rule), list(self._ended)
+        over: dict[tuple[int, str], tuple[str, ...]] = {}
+        for position, model, way, name, table, time in zip(
+                self._positions, self._models, self._ways, self._names, self._tables,
+                self._times, strict=True):
+            one, (status, touched, releases) = models[model], ways[way]
+            if state.caps and (model, table) not in over:
+                event = like(self._granted[model], {"data": table})
+                assert isinstance(event, Granted)
+                over[model, table] = caps_over(state.caps, one.window, event)
+            found.append(ChargeFigures(
+                name, position, "grant", status,
+                one.amount if touched or status != "aborted" else nothing, one.asked, table,
+                one.learners, one.mechanisms, one.labels, one.window, None, one.delta, 0, (),
+                releases, 1, over.get((model, table), ()), one.plan, time, self._granted[model]))
+        return tuple(sorted(found, key=lambda one: one.position))

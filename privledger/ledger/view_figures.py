@@ -163,7 +163,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Figure):
         return plain(value.value)
     if attrs.has(type(value)):
-        return {name: plain(getattr(value, name)) for name in _public(type(value))}
+        return {name: plain(getattr(value, name)) for name in _public(value.__class__)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
@@ -176,8 +176,9 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _public(kind: type) -> tuple[str, ...]:
+def _public(kind: object) -> tuple[str, ...]:
     """Fields of a record that are shown."""
+    assert isinstance(kind, type)
     return tuple(one.name for one in attrs.fields(kind) if not one.name.startswith("_"))
 
 

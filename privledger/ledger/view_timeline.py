@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 
 from attrs import define, field, frozen
 
@@ -29,10 +29,10 @@ from privledger.ledger.events import (
     WindowOpened,
 )
 from privledger.ledger.filters import Cap, FilterRule
-from privledger.ledger.origins import asserted_kinds, origin_text, outside_of, recorded_kinds
+from privledger.ledger.origins import asserted_kinds, origin_text, outside_of
 from privledger.ledger.state import State
 from privledger.ledger.view import VOUCHED
-from privledger.ledger.view_charges import UNNAMED, VOID, caps_over, plan_of
+from privledger.ledger.view_charges import UNNAMED, VOID, caps_over, kinds_of, said_of_plan
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
 from privledger.numerals import many
 
@@ -167,9 +167,10 @@ def _is_asserted(event: Event) -> bool:
     if isinstance(event, Granted) and outside_of(event):
         return True
     plan = getattr(event, "plan", None)
-    return plan is not None and bool(asserted_kinds(list(recorded_kinds(plan))))
+    return bool(asserted_kinds(kinds_of(plan) or ()))
 
 
+@lru_cache(maxsize=4096)
 def _cost(units: int, rule: FilterRule | None) -> str:
     return "" if rule is None else f"epsilon {Amount(units, 0, rule).epsilon.text(4)}, "
 
@@ -205,12 +206,12 @@ def _(event: Enrolled, rule: FilterRule | None) -> str:
 @_words.register
 def _(event: Granted, rule: FilterRule | None) -> str:
     cost = f"in {event.scope}, " if event.scope else _cost(event.units, rule)
-    return f"{event.learner or UNNAMED} on {event.data}: {cost}{label(plan_of(event.plan))}"
+    return f"{event.learner or UNNAMED} on {event.data}: {cost}{said_of_plan(event.plan, label)}"
 
 
 @_words.register
 def _(event: ScopeOpened, rule: FilterRule | None) -> str:
-    return f"{_cost(event.units, rule)}{label(plan_of(event.plan))}"
+    return f"{_cost(event.units, rule)}{said_of_plan(event.plan, label)}"
 
 
 @_words.register
@@ -271,7 +272,7 @@ def _(event: Corrected, rule: FilterRule | None) -> str:
     added = Amount(event.units, event.delta_units, rule)
     own = rule.kind == "basic" and event.delta_units
     delta = f" and delta {added.delta.text(4)}" if own else ""
-    true = VOID if event.plan is None else label(plan_of(event.plan))
+    true = VOID if event.plan is None else said_of_plan(event.plan, label)
     return f"adds epsilon {added.epsilon.text(4)}{delta}, for {true}: {event.why}"
 
 

@@ -94,10 +94,10 @@ def share_text(amount: Amount) -> str:
 
 
 def _charge(view: View, one: ChargeFigures) -> tuple[object, ...]:
-    amount, event = one.amount, one.event
+    amount = one.amount
     kinds = "" if one.mechanisms is None else " + ".join(one.mechanisms)
     return ("granted" if one.kind == "grant" else one.kind, one.name,
-            (event.time if event is not None else "") or "", one.learner, one.table, one.status,
+            one.time or "", one.learner, one.table, one.status,
             kinds, "", "", amount.units, amount.delta_units, share_text(amount),
             amount.epsilon.value, one.releases, int(view.vouched(one)), _alone(view, one),
             *_from(one))

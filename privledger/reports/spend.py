@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -16,15 +17,17 @@ from privledger.ledger.auditing import MOST_FINDINGS, chain_findings
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.entries import entries_of
 from privledger.ledger.events import Corrected, Crashed, Granted, Holder, Released, Settled
+from privledger.ledger.history import SameEntries
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.line import is_over
+from privledger.ledger.store import Row
 from privledger.ledger.view import Comparison, ReleaseLine, View, figures_of, view_of
 from privledger.ledger.view_charges import (
     BudgetFigures,
     ChargeFigures,
     TableSpend,
     federated_of,
-    plan_or_none,
+    said_or_none,
 )
 from privledger.ledger.view_figures import Figure, plain
 from privledger.ledger.view_people import each_taken, people_known
@@ -38,9 +41,8 @@ from privledger.ledger.view_records import (
     note_of,
 )
 from privledger.reports.outline import Outline, outline
-from privledger.reports.receipt import Past
 from privledger.reports.risk import Risk, ledger_risk
-from privledger.reports.survey import OVER, LedgerVerdict, read_once, verdict_of
+from privledger.reports.survey import OVER, LedgerVerdict, Reading, verdict_of
 from privledger.rounding import add_up
 from privledger.storage import shown
 
@@ -59,24 +61,6 @@ class PlanSteps(Protocol):
 def silent(title: str, items: Collection[T]) -> Iterable[T]:
     """Nobody looks."""
     return items
-
-
-@frozen
-class CountedNode(Sequence[T]):
-    """A sequence that is counted each time somebody goes through it."""
-
-    items: Sequence[T]
-    title: str
-    steps: PlanSteps
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.steps(self.title, self.items))
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, place):  # type: ignore[no-untyped-def]
-        return self.items[place]
 
 
 DEAD = "crashed: the whole reservation stays spent"
@@ -264,13 +248,13 @@ class GrantReports(Sequence[GrantReport]):
                 and one.status == "granted" else one.status for one in self.view.charges)
 
 
-def audited(store: Store, steps: PlanSteps = silent) -> tuple[list[Entry], list[Finding]]:
+def audited(store: Store) -> tuple[list[Entry], list[Finding]]:
     """Everything in `store`, and what an audit of the very same rows found.
 
     Entries that cannot be parsed are findings; then there is none at all.
     """
     rows = list(store.rows())
-    findings = audit(store, CountedNode(rows, "entries verified", steps))
+    findings = audit(store, rows)
     try:
         return entries_of(rows, store.location), findings
     except LedgerCorrupt:
@@ -314,31 +298,51 @@ def report_of(location: str, state: State, view: View,
             if not is_over(one, moment) and not _gone(Holder(*one.process))))
 
 
-def whole_report(store: Store, at: int = 0, head: str | None = None,
-                 compared: Comparison | None = None) -> tuple[LedgerReport, Past, State]:
-    """A history that is read once, audited, and laid out.
-
-    Args:
-        at: number of entries that a receipt saw. head: a hash that should be there.
-        compared: what the history is compared with.
+def laid_out(store: Store, seen: Reading, compared: Comparison | None = None,
+             ) -> tuple[LedgerReport, State, Iterable[Entry]]:
+    """A history that was read once: its report, the state at its end, and its entries again.
 
     Raises:
         LedgerCorrupt: it cannot be understood, or is empty.
     """
-    found = read_once(store, at, head, compared)
-    state, view = found.state, found.view
-    if state is None or view is None or len(found.findings) >= MOST_FINDINGS:
-        try:  # what an audit gives up, a plain fold may still understand
-            state = History(store, writable=False).full()
-        except LedgerError:
-            raise
-        except (PrivledgerError, ValueError, TypeError, KeyError):
-            raise LedgerCorrupt(f"{shown(store.location)}: the history cannot be "
-                                "understood") from None
-        if state.budget is None:
-            raise LedgerCorrupt(f"{shown(store.location)}: the history is empty")
-        view = view_of(state, store.read(), compared=compared)
-    return report_of(store.location, state, view, found.findings), found.seen.past, state
+    state, view = seen.state, seen.view
+    if state is not None and view is not None and len(seen.findings) < MOST_FINDINGS:
+        return (report_of(store.location, state, view, seen.findings), state,
+                SameEntries(store, state.head))
+    try:  # what an audit gives up, a plain fold may still understand
+        state = History(store, writable=False).full()
+    except LedgerError:
+        raise
+    except (PrivledgerError, ValueError, TypeError, KeyError):
+        raise LedgerCorrupt(f"{shown(store.location)}: the history cannot be "
+                            "understood") from None
+    if state.budget is None:
+        raise LedgerCorrupt(f"{shown(store.location)}: the history is empty")
+    entries = store.read()
+    view = view_of(state, entries, compared=compared)
+    return report_of(store.location, state, view, seen.findings), state, entries
+
+
+@frozen
+class CountedRows(Collection[Row]):
+    """The rows of a store, and how many there are, for whoever shows how far reading is."""
+
+    store: Store
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.store.rows())
+
+    def __len__(self) -> int:
+        most = 1
+        while self._has(most):
+            most *= 2
+        return bisect_left(range(most), True, key=lambda count: not self._has(count))
+
+    def __contains__(self, row: object) -> bool:
+        return any(one == row for one in self)
+
+    def _has(self, place: int) -> bool:
+        return next(iter(self.store.rows(after=place - 1)), None) is not None
 
 
 def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:
@@ -352,8 +356,8 @@ def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:
     note = "; ".join([*([note] if note else []), *(f"corrected: {why}" for why in one.why)])
     return GrantReport(
         name=one.name, status=status, note=note, learner=one.learner, data=one.table,
-        time=str(event.time or "") if event else "", epsilon=one.amount.epsilon.value,
-        releases=one.releases, plan=outline(plan_or_none(one.plan)), lines=lines,
+        time=str(one.time or ""), epsilon=one.amount.epsilon.value,
+        releases=one.releases, plan=said_or_none(one.plan, outline), lines=lines,
         mechanisms=tuple(sorted({line.kind for line in lines} | set(one.mechanisms or ()))),
         isolation=isolation, claimed=claimed, ratio=_ratio(view, one, claimed),
         federated="" if party is None else party.text,

@@ -22,7 +22,7 @@ from privledger.ledger.view_charges import (
     TableSpend,
     fullness,
     plan_or_none,
-    trusted_in,
+    said_or_none,
 )
 from privledger.ledger.view_figures import CHOSEN, Figure
 from privledger.numerals import many
@@ -401,7 +401,7 @@ class Reading:
 
 
 def read_once(store: Store, at: int = 0, head: str | None = None,
-              compared: Comparison | None = None, rows: Sequence[Row] | None = None) -> Reading:
+              compared: Comparison | None = None, rows: Iterable[Row] | None = None) -> Reading:
     """Audit `store` and gather its view on the way.
 
     Args:
@@ -443,6 +443,6 @@ class _Watch(Gatherer):
     def _moved(self, plan: object) -> tuple[()]:
         """A plan was paid for; one that ran in a federation is kept."""
         self.past.moved()
-        if trusted_in(plan):
+        if said_or_none(plan, trusts):
             self.federated[plan_or_none(plan)] = None
         return ()

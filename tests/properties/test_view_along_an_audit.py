@@ -1,0 +1,91 @@
+"""Law: a view gathered along an audit is the view of all entries, whatever a ledger lived through.
+
+The audit keeps a compact state, which forgets grants that are over; the view has them as columns.
+"""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+import privledger as pl
+from privledger.ledger import History, folded
+from privledger.ledger.history import SameEntries
+from privledger.ledger.view import View, view_of
+from privledger.ledger.view_charges import ASPECTS, ChargeFigures
+from privledger.reports.survey import read_once
+from privledger.storage import store_at
+from tests.doctored import doctor
+from tests.properties.lives import FILTERS, Life, lives
+
+SHOWN = [one.name for one in attrs.fields(View) if not one.name.startswith("_")]
+
+
+def event_of(one: ChargeFigures) -> object:
+    """What was granted or opened; without the process, which columns forget once it is over."""
+    return attrs.evolve(one.event, holder=None) if one.kind == "grant" else one.event
+
+
+def same_view(ledger: pl.Ledger) -> None:
+    store = ledger._history.store
+    entries = store.read()
+    whole, seen = view_of(folded(entries), entries), read_once(store)
+    assert seen.findings == () and seen.view is not None and seen.state is not None
+    for name in SHOWN:
+        assert getattr(seen.view, name) == getattr(whole, name), name
+    for mine, theirs in zip(seen.view.charges, whole.charges, strict=True):
+        assert (mine.plan, mine.time) == (theirs.plan, theirs.time)
+        assert event_of(mine) == event_of(theirs)
+        assert mine.rests_on_claims == bool(mine.claims)
+    for aspect in (*ASPECTS, "label:team"):
+        assert seen.view.by(aspect) == whole.by(aspect)
+    for name in ("asserted", "answers", "federated", "trusting", "tables", "live", "alone"):
+        assert getattr(seen.view, name) == getattr(whole, name), name
+    again = SameEntries(store, seen.state.head)
+    assert list(again) == entries == list(again)
+
+
+@pytest.mark.parametrize("kind", FILTERS)
+def test_a_view_along_an_audit_is_the_view_of_all_entries(kind):
+    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck),
+              phases=(Phase.explicit, Phase.generate))
+    @given(lives(kind, 14))
+    def law(happening):
+        same_view(Life(kind).run(happening))
+
+    law()
+
+
+def test_grants_that_are_over_are_columns_not_records(tmp_path):
+    """Many alike take one model; a state that keeps none of them shows all of them."""
+    with pl.Ledger.create(tmp_path / "many.ledger", budget=pl.Budget(1.0, 1e-6),
+                          filter="gdp") as ledger:
+        data = ledger.protect({"x": [0.5]}, pl.Schema("t", (
+            pl.Column("x", "numeric", "feature", 0.0, 1.0),)), name="t")
+        for _ in range(20):
+            with ledger.request(pl.Gaussian(300.0), data) as session:
+                session.release(pl.Gaussian(300.0), data.count())
+        seen = read_once(ledger._history.store)
+    assert seen.state is not None and seen.view is not None
+    assert seen.state.grants == {} and len(seen.view.charges) == 20
+    assert len(seen.seen.grants._granted) == 1 and not seen.seen.grants.kept
+    assert len({id(lines) for lines in seen.view.releases.values()}) == 1
+
+
+def test_entries_that_changed_since_they_were_audited_are_refused(tmp_path):
+    place = tmp_path / "one.ledger"
+    with pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6)) as ledger:
+        ledger.open_window("first")
+        head = ledger.receipt.head
+    doctor(place, "UPDATE entries SET body = replace(body, 'first', 'other')")
+    with pytest.raises(pl.errors.LedgerCorrupt, match="changed while it was read"):
+        list(SameEntries(store_at(place, read_only=True), head))
+
+
+def test_entries_that_were_added_since_are_left_out():
+    with pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6)) as ledger:
+        store, head = ledger._history.store, History(ledger._history.store).refresh().head
+        before = store.read()
+        ledger.open_window("later")
+        assert list(SameEntries(store, head)) == before
