@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from attrs import field, frozen
@@ -11,6 +11,10 @@ from attrs import field, frozen
 import privledger as pl
 
 ONE_HOT, MOST_REACH = 1.4, 64.0
+
+
+Encoded: TypeAlias = Any
+"""What `pl.encode_features` makes of rows."""
 
 
 @frozen(eq=False, slots=False)
@@ -56,7 +60,7 @@ class LinearModel:
         score.add(self.encoding, weights[:, 0] if weights.shape[1] == 1 else weights)
         return score
 
-    def scores(self, columns: Any) -> np.ndarray:
+    def scores(self, columns: Encoded) -> np.ndarray:
         """Scores of encoded rows that the caller owns, shape (n,) or (n, classes)."""
         # Whole steps on both sides: exact, so the same for any batch and on any machine.
         exact = self.encoding.vectors(columns) @ np.rint(self.weights * 2.0**16)
