@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 import privledger as pl
 from privledger.reports.formats import inert
@@ -87,7 +88,9 @@ def test_a_ledger_that_is_not_trusted_ranks_nobody(call, as_json, two, monkeypat
     from privledger.cli import record
     from privledger.findings import Finding
 
-    monkeypatch.setattr(record, "audit", lambda store: [Finding("rule", 1, "text")])
+    read = record.read_once
+    monkeypatch.setattr(record, "read_once", lambda store: evolve(
+        read(store), findings=(Finding("rule", 1, "text"),)))
     assert call("top", two[0]).exit_code == 3
     assert as_json("top", two[0])["top"] == {}
 
