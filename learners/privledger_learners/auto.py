@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from inspect import signature
 from typing import Protocol, cast
 
 import numpy as np
@@ -28,17 +29,20 @@ from privledger_learners.estimator import (
 from privledger_learners.gradient_descent import MOST_NUMBERS, columns_of
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
 from privledger_learners.linear import LinearClassifier, LinearRegressor
-from privledger_learners.linear_model import LinearModel
+from privledger_learners.linear_model import LinearModel, wide_range
+from privledger_learners.partitioning import PrivateEnsembleClassifier
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 from privledger_learners.trees.forest import Forest, Tree
 
 KINDS: dict[str, type[PrivateLearner]] = {kind.info.name: kind for kind in (
     SGBDTClassifier, SGBDTRegressor, LinearClassifier, LinearRegressor, JointTreeClassifier,
-    JointTreeRegressor)}
-FEW, WEAK, MANY = 35.0, 100.0, 16
+    JointTreeRegressor, PrivateEnsembleClassifier)}
+FEW, WEAK, PLENTY, MANY = 35.0, 100.0, 1000.0, 16
 """Rows times mu below which a start is noise; rows times mu over the root of the columns below
 which trees are, if half of the columns are numbers; numeric columns from which on classes are told
-apart by a plane."""
+apart by a plane. Above `PLENTY` trees alone say what a line says, in a fifth of the time."""
+MOST_CLASSES, SEVERAL = 5, 12
+"""At delta 0: more classes, and at least so many numbers, ask for an ensemble."""
 USUAL_ROWS = 4000  # where nobody declared how many there are
 
 
@@ -52,6 +56,7 @@ class PublicFacts:
         classes: of the target; 0 for a number.
         rows: declared, or public under replace_one; None where nobody said.
         epsilon, delta: of one fit.
+        wide: how many of the numbers have a wide one-sided range.
         fits: whether a linear model of the columns is narrow enough to be asked.
     """
 
@@ -63,6 +68,7 @@ class PublicFacts:
     epsilon: float
     delta: float
     relation: Relation
+    wide: int = 0
     fits: bool = True
 
     @classmethod
@@ -72,7 +78,8 @@ class PublicFacts:
         return cls(schema.task, len(schema.features),
                    sum(column.kind == "numeric" for column in schema.features),
                    len(schema.target.categories), schema.rows_for(relation), epsilon, delta,
-                   relation, columns_of(schema) <= MOST_NUMBERS)
+                   relation, sum(map(wide_range, schema.features)),
+                   columns_of(schema) <= MOST_NUMBERS)
 
 
 @frozen
@@ -90,24 +97,33 @@ def choose(facts: PublicFacts) -> Choice:
     mu is the Gaussian-DP parameter of (epsilon, delta). At delta 0 there is no Gaussian noise.
     """
     suffix = "regressor" if facts.task == "regression" else "classifier"
+    if (facts.delta == 0 and facts.relation == "add_remove" and facts.classes > MOST_CLASSES
+            and facts.numeric >= SEVERAL):
+        return Choice("private-ensemble-classifier", f"delta is 0: of the learners of pure epsilon "
+                      f"median trees lead for {facts.classes} classes by {facts.numeric} numbers")
     if facts.delta == 0:
         return Choice(f"joint-tree-{suffix}", "delta is 0, and boosting by Gaussian noise needs "
                       "one above 0: of the learners of pure epsilon this one leads on average")
     signal = (facts.rows or USUAL_ROWS) / pl.calibrate(
         pl.Gaussian, facts.epsilon, facts.delta, facts.relation)
+    # Cuts at even steps of a wide one-sided range miss where its records are.
+    log = (("ranges", "log"),) if 0 < facts.features <= 2 * facts.wide else ()
     each = signal / math.sqrt(facts.features + 1)
     if signal < FEW or facts.features <= 3 or not facts.fits:
         return Choice(f"sgbdt-{suffix}", f"{facts.features} features and rows times mu of about "
                       f"{signal:.0f}: trees on the mean lead where a linear model has few columns "
-                      "or too little signal to learn from")
+                      "or too little signal to learn from", log)
     numbers = 2 * facts.numeric >= facts.features
     if (numbers and each < WEAK) or (facts.classes and facts.numeric >= MANY):
         return Choice(f"linear-{suffix}", f"{facts.numeric} of {facts.features} features are "
                       f"numbers, rows times mu over their root are about {each:.0f}: one linear "
                       "model says more than trees")
+    if each > PLENTY:
+        return Choice(f"sgbdt-{suffix}", "rows times mu over the root of the features are about "
+                      f"{each:.0f}: trees need no other start", log)
     return Choice(f"sgbdt-{suffix}", f"{facts.numeric} of {facts.features} features are numbers, "
                   f"rows times mu over their root are about {each:.0f}: trees on a linear model "
-                  "lead", (("start", "linear"),))
+                  "lead", (("start", "linear"), *log))
 
 
 class _Predicts(Protocol):
@@ -159,11 +175,15 @@ class _Auto(PrivateLearner):
                                      float(self.delta), self.relation))
 
     def _made(self, name: str, options: tuple[tuple[str, object], ...] = ()) -> PrivateLearner:
-        """The learner of that name with its defaults, but for the rule's options.
+        """The learner of that name with its defaults, but for the rule's options and for this
+        one's parameters that it has.
 
         It asks under this one's name, which is what the ledger's policy was asked about.
         """
-        made = KINDS[name](**self.get_params(deep=False), **dict(options))
+        kind = KINDS[name]
+        shared = {key: value for key, value in self.get_params(deep=False).items()
+                  if key in signature(kind).parameters}
+        made = kind(**shared, **dict(options))
         made.info = evolve(made.info, name=self.info.name)
         return made
 

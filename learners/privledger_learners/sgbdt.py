@@ -16,7 +16,12 @@ from sklearn.base import RegressorMixin
 
 import privledger as pl
 from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
-from privledger_learners.boosting.bought_ranges import RANGE_SHARE, bought_bins, wide_features
+from privledger_learners.boosting.bought_ranges import (
+    RANGE_SHARE,
+    bought_bins,
+    log_bins,
+    wide_features,
+)
 from privledger_learners.boosting.class_weights import check_weights, default_clip, weights_of
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
 from privledger_learners.boosting.leaf_values import Beliefs, Clip, LeafRule
@@ -257,8 +262,11 @@ class _SGBDT(Boosted):
             begun = model
             if begun is None:
                 whole = paying if scope is not None else data
-                bins = bought_bins(session, whole, rule.range_node(priced.noise), rule.wide,
-                                   self.numeric_bins) if rule.wide else data.bins(
+                bins = data.bins(self.numeric_bins)
+                if self.ranges == "log":
+                    bins = log_bins(data, self.numeric_bins)
+                elif rule.wide:
+                    bins = bought_bins(session, whole, rule.range_node(priced.noise), rule.wide,
                                        self.numeric_bins)
                 clip, linear = default_clip(data.schema), None
                 if rule.linear is None:
@@ -326,7 +334,7 @@ class _SGBDT(Boosted):
         """
         check_choice("individual_filter", self.individual_filter, (None, "gdp", "renyi"))
         check_choice("splits", self.splits, ("adaptive", "random"))
-        check_choice("ranges", self.ranges, ("public", "bought"))
+        check_choice("ranges", self.ranges, ("public", "log", "bought"))
         check_choice("start", self.start, ("mean", "linear"))
         check_number("linear_share", self.linear_share, 0, 0.9)
         self._check_boosted()
@@ -387,7 +395,8 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
         static_noise: release no counts (ablation). class_weight: for `SGBDTClassifier`.
         splits, leaf: "adaptive" and "posterior", or the paper's "random" and "ratio".
         ranges: "public", or "bought": .04 of mu squared for where the records of each numeric
-            feature lie, which pays where public bounds are many times wider.
+            feature lie, which pays where public bounds are many times wider; or "log": free, bins
+            of one-sided ranges of 50 or more are even on a logarithmic scale.
         start: "mean", or "linear": trees begin on a linear model of noisy gradient descent, which
             `linear_share` of mu squared buys. Pays on many columns; not under a filter.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).

@@ -49,7 +49,7 @@ def test_the_rule_names_a_learner_of_the_task_and_says_why(task, rows, epsilon, 
     info = KINDS[chosen.name].info
     assert task in info.tasks and relation in info.relations and chosen.why
     if delta == 0:
-        assert chosen.name.startswith("joint-tree")
+        assert chosen.name.startswith(("joint-tree", "private-ensemble"))
     elif rows is not None and rows * epsilon < 20:  # mu is never above 1.7 epsilon here
         assert chosen.name.startswith("sgbdt") and not chosen.options
 
@@ -59,8 +59,9 @@ def test_the_rule_names_a_learner_of_the_task_and_says_why(task, rows, epsilon, 
     ((2, 2, 2, 10**5, 1.0), "sgbdt", ()),  # two columns
     ((40, 40, 11, 4000, 0.3), "linear", ()),
     ((40, 40, 11, 10**6, 3.0), "linear", ()),
-    ((40, 40, 0, 4000, 0.1), "linear", ()), ((40, 40, 0, 10**6, 3.0), "sgbdt", "linear"),
-    ((60, 0, 3, 3000, 0.3), "sgbdt", "linear"), ((60, 0, 3, 10**6, 3.0), "sgbdt", "linear"),
+    ((40, 40, 0, 4000, 0.1), "linear", ()), ((40, 40, 0, 10**4, 3.0), "sgbdt", "linear"),
+    ((40, 40, 0, 10**6, 3.0), "sgbdt", ()),
+    ((60, 0, 3, 3000, 0.3), "sgbdt", "linear"), ((60, 0, 3, 10**4, 3.0), "sgbdt", "linear"),
     ((8, 8, 2, None, 0.1), "linear", ()), ((8, 8, 2, None, 3.0), "sgbdt", "linear"),
     ((9000, 9000, 2, 10**5, 1.0), "sgbdt", ())])
 def test_which_learner_for_which_table(facts, name, options):
@@ -70,6 +71,33 @@ def test_which_learner_for_which_table(facts, name, options):
                                 "add_remove", fits=features < 2000))
     assert chosen.name.startswith(name)
     assert chosen.options == ((("start", options),) if options else ())
+
+
+def test_of_many_classes_at_delta_zero_an_ensemble_is_chosen_fitted_and_kept():
+    rng = np.random.default_rng(0)
+    X = {f"x{place}": rng.uniform(-1, 1, 900) for place in range(12)}
+    y = np.array(list("abcdef"))[(3 * (X["x0"] + 1)).astype(int)]
+    schema = pl.Schema("t", (*(pl.Column(name, "numeric", "feature", -1.0, 1.0) for name in X),
+                             pl.Column("t", "categorical", "target", categories=tuple("abcdef"))))
+    model = AutoClassifier(epsilon=20.0, delta=0.0, schema=schema).fit(X, y)
+    assert model.chosen_ == "private-ensemble-classifier" and model.ledger_.spent <= 20.0
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert model.feature_importances_.shape == (12,)
+    replaced = AutoClassifier(epsilon=1.0, delta=0.0, schema=schema, relation="replace_one")
+    assert replaced.choice().name == "joint-tree-classifier"
+
+
+def test_wide_one_sided_ranges_are_cut_on_a_logarithmic_scale():
+    schema = pl.Schema("t", (*(pl.Column(f"x{place}", "numeric", "feature", 0.0, 1e5)
+                               for place in range(6)), schema_of().target))
+    chosen = AutoClassifier(epsilon=3.0, delta=1e-6, schema=schema).choice()
+    assert chosen.options == (("start", "linear"), ("ranges", "log"))
+    rng = np.random.default_rng(0)
+    X = {f"x{place}": 10 ** rng.uniform(0, 3, 4000) for place in range(6)}
+    y = np.where(abs(np.log10(X["x0"]) - 1.5) < 0.7, "yes", "no")
+    model = AutoClassifier(epsilon=3.0, delta=1e-6, schema=schema).fit(X, y)
+    assert model.score(X, y) > 0.9  # far below what comes out; not a privacy test
 
 
 @pytest.mark.parametrize(("rows", "delta", "kind"), [

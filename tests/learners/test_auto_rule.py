@@ -20,23 +20,27 @@ KINDS = {"few columns": lambda fit: fit["features"] <= 8,
          "many numbers": lambda fit: fit["classes"] and fit["numeric"] >= 16}
 
 
-def cells():
+def cells(candidates=CANDIDATES):
     """Facts of a set and an epsilon, and the normalised score of each candidate."""
     fits = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
     best = {fit["set"]: fit["score"] for fit in fits if fit["learner"] == "boosting"}
     found = {}
     for fit in fits:
         gap = best[fit["set"]] - fit["trivial"]
-        if fit["learner"] in CANDIDATES and gap >= 0.02 and fit["rows"] >= 400:
+        if fit["learner"] in candidates and gap >= 0.02 and fit["rows"] >= 400:
             share = min(max((fit["score"] - fit["trivial"]) / gap, -1.0), 1.3)
             found.setdefault((fit["set"], fit["epsilon"]), (fit, {}))[1][fit["learner"]] = share
-    return [(fit, shares) for fit, shares in found.values() if len(shares) == len(CANDIDATES)]
+    return [(fit, shares) for fit, shares in found.values() if len(shares) == len(candidates)]
+
+
+def choice(fit, rows, delta):
+    return choose(PublicFacts(
+        "classification" if fit["classes"] else "regression", fit["features"], fit["numeric"],
+        fit["classes"], rows, fit["epsilon"], delta, "add_remove"))
 
 
 def chosen(fit, rows):
-    found = choose(PublicFacts(
-        "classification" if fit["classes"] else "regression", fit["features"], fit["numeric"],
-        fit["classes"], rows, fit["epsilon"], 5e-8, "add_remove"))
+    found = choice(fit, rows, 5e-8)
     return "start" if found.options else found.name.split("-")[0]
 
 
@@ -61,6 +65,19 @@ def test_no_kind_of_table_is_far_behind_its_best_candidate(kind):
         name: round(statistics.mean(shares[name] for _, shares in held), 3)
         for name in CANDIDATES})
     assert ours > best - 0.02
+
+
+def test_at_delta_zero_the_ensemble_is_taken_where_it_leads():
+    held = [(fit, shares) for fit, shares in cells(("joint-tree", "ensemble"))
+            if choice(fit, None, 0.0).name.startswith("private-ensemble")]
+    assert len({fit["set"] for fit, _ in held}) > 3
+    gains = [shares["ensemble"] - shares["joint-tree"] for _, shares in held]
+    assert statistics.mean(gains) > 0.05
+    rest = [shares["ensemble"] - shares["joint-tree"]
+            for fit, shares in cells(("joint-tree", "ensemble"))
+            if choice(fit, None, 0.0).name.startswith("joint-tree")]
+    print(statistics.mean(gains), len(gains), statistics.mean(rest), len(rest))
+    assert statistics.mean(rest) < 0
 
 
 def test_the_facts_of_a_schema_are_those_of_the_kept_fits():

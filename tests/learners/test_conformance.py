@@ -147,7 +147,7 @@ LONG = [  # two hundred trees for every check
     (AutoClassifier, {}), (AutoRegressor, {}),
     (SGBDTClassifier, {"delta": 1e-6, "ranges": "bought", "n_trees": 5}),
     (SGBDTRegressor, {"delta": 1e-6, "ranges": "bought", "n_trees": 5}),
-    (SGBDTClassifier, {"delta": 1e-6, "start": "linear", "n_trees": 5}),
+    (SGBDTClassifier, {"delta": 1e-6, "start": "linear", "ranges": "log", "n_trees": 5}),
     (SGBDTRegressor, {"delta": 1e-6, "start": "linear", "n_trees": 5}),
 ]
 ALWAYS = ("spend-within-plan", "structure-is-public")

@@ -7,9 +7,12 @@ borders follow from released numbers and public facts alone.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 import privledger as pl
+from privledger_learners.linear_model import wide_range
 
 CELLS = 64
 GRID = 65472
@@ -46,6 +49,19 @@ def cuts_of(counts: np.ndarray, deviation: float, bins: int) -> tuple[int, ...]:
     first, last = low * GRID // CELLS, high * GRID // CELLS
     inner = np.unique(np.linspace(max(first, 1), min(last, GRID - 1), max(bins - 1, 2)).astype(int))
     return tuple(inner.tolist())
+
+
+def log_cuts(column: pl.Column, bins: int) -> tuple[int, ...]:
+    """Cells at which the bins of a wide one-sided range start, as `log_scale` spreads them."""
+    if not wide_range(column):
+        return ()
+    share = np.expm1(np.linspace(0.0, math.log(1001.0), bins + 1))[1:-1] / 1000.0
+    return tuple(np.unique(np.clip(np.rint(share * GRID), 1, GRID - 1).astype(int)).tolist())
+
+
+def log_bins(data: pl.Dataset, bins: int) -> pl.questions.Bins:
+    """Public bins, those of wide one-sided ranges on a logarithmic scale."""
+    return data.bins(bins, [log_cuts(column, bins) for column in data.schema.features], GRID)
 
 
 def bought_bins(session: pl.Session, data: pl.Dataset, node: pl.Gaussian,
