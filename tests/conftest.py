@@ -29,6 +29,14 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 # What is printed is as wide as the product makes it, not as the terminal that runs the tests.
 os.environ.pop("COLUMNS", None)
+# A session compiles each file once, and not each process that a test starts; edited copies of the
+# package (tests/mutation) have sessions, and so compiled files, of their own.
+if "PYTHONPYCACHEPREFIX" not in os.environ:
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    _COMPILED = tempfile.TemporaryDirectory(prefix="privledger-compiled-")
+    os.environ["PYTHONPYCACHEPREFIX"] = _COMPILED.name
+    sys.pycache_prefix = _COMPILED.name
+    sys.dont_write_bytecode = False
 # What a process keeps about its ledgers outside of them is not kept in a real home.
 _STATE = tempfile.TemporaryDirectory(prefix="privledger-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name

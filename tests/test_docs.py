@@ -50,22 +50,25 @@ NURSERY = """
 import os, runpy, signal, sys, traceback
 import networkx, numpy, pandas, scipy.optimize, scipy.special, scipy.stats, sklearn.ensemble
 for line in sys.stdin:
-    script, work, told = line.rstrip("\\n").split("\\t")
-    child = os.fork()
-    if child == 0:
-        signal.alarm(120)
-        os.chdir(work)
-        sys.argv, code = [script], 1
-        for number in (1, 2):
-            os.dup2(os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
-        try:
-            runpy.run_path(script, run_name="__main__")
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        sys.stdout.flush()
-        os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    children = []
+    for several in line.rstrip("\\n").split("\v"):
+        script, work, told = several.split("\t")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(240)
+            os.chdir(work)
+            sys.argv, code = [script], 1
+            for number in (1, 2):
+                os.dup2(os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+            try:
+                runpy.run_path(script, run_name="__main__")
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(code)
+        children.append(child)
+    print(*(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children), flush=True)
 """
 
 
@@ -93,33 +96,30 @@ def test_python_blocks_run(page: Path, tmp_path: Path, nursery) -> None:
     work = tmp_path / "work"
     work.mkdir()
     told = tmp_path / "told"
-    nursery.stdin.write(f"{script}\t{work}\t{told}\n")
-    nursery.stdin.flush()
-    assert nursery.stdout.readline() == "0\n", f"{name_of(page)}:\n{told.read_text()[-3000:]}"
+    run_all(nursery, (script, work, told))
 
 
 TWICE = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
 
 
-def test_the_first_pages_run_again_and_beside_each_other(tmp_path: Path) -> None:
+def test_the_first_pages_run_again_and_beside_each_other(tmp_path: Path, nursery) -> None:
     """In one folder, two of each at once, and then once more."""
-    calls = []
+    pages = []
     for page in TWICE:
         script = tmp_path / f"{page.stem}.py"
         script.write_text("\n".join(code for _, code in blocks_of(page)), encoding="utf-8")
-        calls.append([sys.executable, str(script)])
-    run_all([*calls, *calls], tmp_path)
-    run_all(calls[:1], tmp_path)
+        pages.append((script, tmp_path, tmp_path / "told"))
+    run_all(nursery, *pages, *pages)
+    run_all(nursery, pages[0])
 
 
-def run_all(calls: list[list[str]], folder: Path) -> None:
-    search = os.pathsep.join(path for path in sys.path if path)
-    started = [subprocess.Popen(call, cwd=folder, env={**os.environ, "PYTHONPATH": search},
-                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-               for call in calls]
-    for call, process in zip(calls, started, strict=True):
-        said, _ = process.communicate(timeout=240)
-        assert process.returncode == 0, (call, said[-3000:])
+def run_all(nursery, *several: tuple[Path, Path, Path]) -> None:
+    """At once: (script, the folder that it runs in, the file for what it says)."""
+    nursery.stdin.write("\v".join("\t".join(map(str, one)) for one in several) + "\n")
+    nursery.stdin.flush()
+    codes = set(nursery.stdout.readline().split())
+    assert codes == {"0"}, "\n".join(f"{one}:\n{told.read_text()[-3000:]}"
+                                     for one, _, told in several)
 
 
 def test_local_links_resolve() -> None:

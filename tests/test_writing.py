@@ -11,6 +11,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from tests import house
+
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 40
 """Words of a sentence."""
@@ -36,8 +38,8 @@ def _documentation(tree: ast.Module) -> set[int]:
 def messages() -> tuple[tuple[str, str], ...]:
     """(file and line, text) of every string with a blank in it that is no docstring."""
     found = []
-    for path in sorted([*(ROOT / "privledger").rglob("*.py"), *(ROOT / "learners").rglob("*.py")]):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for name in sorted(house.OURS):
+        tree = house.tree(name)
         skipped = _documentation(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr):
@@ -53,7 +55,7 @@ def messages() -> tuple[tuple[str, str], ...]:
             else:
                 continue
             if text.count(" ") > 1 and not re.search(r"\bSELECT\b|\bCREATE\b|\bimport |</", text):
-                found.append((f"{path.relative_to(ROOT)}:{node.lineno}", text))
+                found.append((f"{name}:{node.lineno}", text))
     return tuple(found)
 
 

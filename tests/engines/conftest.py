@@ -84,9 +84,9 @@ def _until(condition, seconds=60):
         time.sleep(0.05)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def processes(tmp_path_factory):
-    """Two workers and their scheduler."""
+    """Two workers and their scheduler: as long as they are asked, for they are never idle."""
     folder = tmp_path_factory.mktemp("dask")
     made = Processes(folder, certificates(folder, "scheduler", "worker", "client")).start(2)
     try:

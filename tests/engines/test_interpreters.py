@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,11 +25,16 @@ STARTS = {"Popen", "run", "call", "check_call", "check_output", "system", "popen
           "LocalCluster", "Nanny", "set_start_method", "Pool", "Process",
           "create_subprocess_exec", "create_subprocess_shell"}
 OWNERS = {"subprocess", "os", "multiprocessing", "asyncio", "distributed"}
+# A file with none of these words is not parsed.
+MAY_START = re.compile(r"\b(subprocess|multiprocessing|asyncio|distributed|executable|Popen|Nanny"
+                       r"|LocalCluster|ProcessPoolExecutor|system|popen|exec\w+|\w*spawnv?p?)\b")
 
 
 def starts(module: str) -> list[str]:
     """Calls that start a process, in one file."""
     found = []
+    if not MAY_START.search(house.OURS[module].read_text(encoding="utf-8")):
+        return found
     for node in ast.walk(house.tree(module)):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)

@@ -1,7 +1,7 @@
 """Every shipped learner against the conformance kit and scikit-learn's own checks: one table.
 
-By default each learner's first setting meets every check, and each other setting its price, its
-structure and one more check, in turn; `pytest -m slow` runs all checks on all settings.
+By default each learner's first setting meets every check but the dear ones, and each other setting
+its price and one more check, in turn; `pytest -m slow` runs all the rest on all settings.
 """
 
 from __future__ import annotations
@@ -150,29 +150,38 @@ LONG = [  # two hundred trees for every check
     (SGBDTClassifier, {"delta": 1e-6, "start": "linear", "ranges": "log", "n_trees": 5}),
     (SGBDTRegressor, {"delta": 1e-6, "start": "linear", "n_trees": 5}),
 ]
-ALWAYS = ("spend-within-plan", "structure-is-public")
-STATISTICAL, QUICK = "epsilon-holds", (JointTreeClassifier, DPSIS)
-"""The kit's statistical check takes seconds for most learners: by default for these only."""
+STATISTICAL, LOCKSTEP, PRICE = "epsilon-holds", "lockstep-holds", "spend-within-plan"
+DEAR = {
+    STATISTICAL: (JointTreeClassifier, DPSIS),
+    LOCKSTEP: (JointTreeRegressor, DPSIS, TOPClassifier, DPERTRegressor, LeastSquaresRegressor,
+               LinearRegressor, LabelPrivateClassifier, NearestCentroidClassifier, PrivateKMeans,
+               PrivatePCA, SGBDTRegressor, AutoRegressor, DiPriMeForestRegressor),
+}
+"""Checks of the kit that take seconds, and the learners that meet them in the default run: one of
+each way to ask the ledger."""
 
 
 def cases():
-    """(kind, parameters, check), behind the marker but for what the default run holds."""
+    """(kind, parameters, checks): what the default run holds is one case, the rest behind it."""
     turn = 0
     for rank, settings in enumerate((FIRST, OTHERS, LONG)):
         for kind, parameters in settings:
             turn += 1
-            for place, name in enumerate(CHECKS):
-                first = rank == 0 and (name != STATISTICAL or kind in QUICK)
-                other = rank == 1 and name != STATISTICAL and (
-                    name in ALWAYS or place == turn % len(CHECKS))
-                yield pytest.param(
-                    kind, {"epsilon": 1.0, **parameters}, name, id=f"{kind.__name__}-{turn}-{name}",
-                    marks=() if first or other else pytest.mark.slow)
+            default = [name for place, name in enumerate(CHECKS) if (
+                (rank == 0 and kind in DEAR.get(name, (kind,)))
+                or (rank == 1 and name not in DEAR
+                    and (name == PRICE or place == turn % len(CHECKS))))]
+            rest = [name for name in CHECKS if name not in default]
+            for checks, marks in ((default, ()), (rest, pytest.mark.slow)):
+                yield pytest.param(kind, {"epsilon": 1.0, **parameters}, checks,
+                                   id=f"{kind.__name__}-{turn}{'-rest' * bool(marks)}",
+                                   marks=marks)
 
 
-@pytest.mark.parametrize(("kind", "parameters", "check"), cases())
-def test_learner_conforms(kind, parameters, check):
-    CHECKS[check](kind(**parameters))
+@pytest.mark.parametrize(("kind", "parameters", "checks"), cases())
+def test_learner_conforms(kind, parameters, checks):
+    for name in checks:  # the one that fails is named in what it raises
+        CHECKS[name](kind(**parameters))
 
 
 def test_every_learner_that_is_installed_is_in_the_table():
