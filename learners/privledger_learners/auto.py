@@ -12,8 +12,6 @@ from typing import Protocol, cast
 
 import numpy as np
 from attrs import evolve, frozen
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.boosting.sum_of_trees import Model, Shape, Start
@@ -31,6 +29,7 @@ from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegress
 from privledger_learners.linear import LinearClassifier, LinearRegressor
 from privledger_learners.linear_model import LinearModel, wide_range
 from privledger_learners.partitioning import PrivateEnsembleClassifier
+from privledger_learners.scikit import RegressorMixin, check_is_fitted
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
 from privledger_learners.trees.forest import Forest, Tree
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from attrs import evolve
-from sklearn.base import RegressorMixin
 
 import privledger as pl
 from privledger_learners.boosting.best_splits import (
@@ -26,6 +25,7 @@ from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
 from privledger_learners.boosting.sum_of_trees import Model, Priced, Shape, Start
 from privledger_learners.estimator import Relation, check_choice, check_count, check_number
 from privledger_learners.published import dpboost_claims
+from privledger_learners.scikit import RegressorMixin
 from privledger_learners.trees.bin_rule import (
     bought_bins,
     enough_rows,

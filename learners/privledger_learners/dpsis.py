@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.class_numbers import Weights, class_numbers
 from privledger_learners.estimator import PrivateLearner, Relation
 from privledger_learners.guarding import note_features
+from privledger_learners.scikit import SelectorMixin, check_is_fitted
 from privledger_learners.trees.grow import laplace
 
 PAPER = "Swope et al., Feature Selection from Differentially Private Correlations"

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.accounted import Accounted
 from privledger_learners.floor import Floor
 from privledger_learners.floor import Relation as Relation
 from privledger_learners.guarding import forget_guarded, guard
+from privledger_learners.scikit import BaseEstimator, ClassifierMixin, check_is_fitted
 
 Learned = TypeVar("Learned")
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 import privledger as pl
 from privledger_learners.accounted import note_rows, refuse_search
@@ -128,6 +126,8 @@ def note_names(learner: Any, schema: pl.Schema) -> None:
 def note_features(learner: Any, X: Any, *, fitting: bool) -> None:
     """Let scikit-learn check and record feature names and counts, without reading values."""
     if getattr(learner, "_inferred", False) and not fitting:
+        from sklearn.utils.validation import validate_data
+
         validate_data(learner, X, reset=False, ensure_all_finite="allow-nan")
         return
     if fitting:
@@ -137,6 +137,9 @@ def note_features(learner: Any, X: Any, *, fitting: bool) -> None:
 
 def infer_schema(learner: Any, X: Any, y: Any) -> tuple[Any, Any, pl.Schema]:
     """Bounds and classes from the data: simulation only, NOT PRIVATE."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import validate_data
+
     if not learner.info.tasks:
         X = validate_data(learner, X, ensure_all_finite="allow-nan", dtype="numeric")
         learner._inferred = True
@@ -186,7 +189,7 @@ def forget_guarded(state: dict[str, Any]) -> dict[str, Any]:
 # append or look at records. Here the ledger is found by that handle, for as long as it lives.
 
 
-class _Place(weakref.ref[pl.LedgerHandle]):
+class _Place(weakref.ref["pl.LedgerHandle"]):
     __slots__ = ("number",)
     number: int
 

@@ -10,13 +10,12 @@ import math
 
 import numpy as np
 from attrs import frozen
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.estimator import Relation, check_count
 from privledger_learners.guarding import note_features
 from privledger_learners.released_sums import _OfFeatures, numeric_features, scaled_numbers
+from privledger_learners.scikit import TransformerMixin, check_is_fitted
 
 START_SHARE = 0.2
 

@@ -11,8 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from attrs import frozen
-from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import privledger as pl
 from privledger_learners.estimator import (
@@ -32,6 +30,7 @@ from privledger_learners.guarding import (
     note_features,
     with_unlabelled,
 )
+from privledger_learners.scikit import check_is_fitted
 from privledger_learners.soft_forest import Boughs, SoftForest, numbers, positive_shares
 
 RELATION: Relation = "replace_label"
@@ -281,6 +280,9 @@ class LabelPrivateClassifier(LabelClassifier, PrivateLearner):
 
     def _taught(self, table: np.ndarray, soft: np.ndarray) -> Any:
         """The user's estimator on class positions."""
+        from sklearn.base import clone
+        from sklearn.utils.validation import has_fit_parameter
+
         model = clone(self.estimator)
         if not has_fit_parameter(model, "sample_weight"):
             return model.fit(table, soft.argmax(axis=1))

@@ -11,15 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 from attrs import frozen
-from scipy.stats import norm
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.boosting.sum_of_trees import scaling
 from privledger_learners.estimator import check_number
 from privledger_learners.guarding import note_features
 from privledger_learners.released_sums import _OfSums, along, symmetric
+from privledger_learners.scikit import RegressorMixin, check_is_fitted
 
 FAR = 4.0
 """Equations are solved as they are where their smallest eigenvalue is so many times the noise."""
@@ -177,9 +175,11 @@ class LeastSquaresRegressor(RegressorMixin, _OfSums):
         They hold for the line that fits the population best, to first order in the noise;
         records are taken as independent, with errors of one size.
         """
+        from scipy.special import ndtri
+
         check_number("confidence", confidence, 0.0, 1 - 1e-9)
         middle = np.array([self.intercept_, *self.coef_])[:, None]
-        reach = float(norm.ppf((1 + confidence) / 2)) * self.standard_errors_
+        reach = float(ndtri((1 + confidence) / 2)) * self.standard_errors_
         return np.asarray(middle + np.outer(reach, [-1.0, 1.0]))
 
 

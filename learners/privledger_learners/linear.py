@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.boosting.sum_of_trees import Priced, class_scores, loss_of, scaling
@@ -26,6 +24,7 @@ from privledger_learners.gradient_descent import Descent, LinearRule, check_widt
 from privledger_learners.guarding import note_features
 from privledger_learners.importances import importances
 from privledger_learners.linear_model import LinearModel
+from privledger_learners.scikit import RegressorMixin, check_is_fitted
 
 
 class _Linear(PrivateLearner):

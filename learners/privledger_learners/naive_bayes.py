@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 import numpy as np
 from attrs import evolve, frozen
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.estimator import LabelClassifier
 from privledger_learners.guarding import note_features
 from privledger_learners.released_sums import _OfSums, numeric_features, scaled_numbers
+from privledger_learners.scikit import check_is_fitted
 
 
 @frozen(eq=False)

@@ -10,13 +10,16 @@ import math
 
 import numpy as np
 from attrs import frozen
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.estimator import Relation, check_count
 from privledger_learners.guarding import note_features
 from privledger_learners.released_sums import _OfFeatures, along, numeric_features, symmetric
+from privledger_learners.scikit import (
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    check_is_fitted,
+)
 
 
 @frozen(eq=False)

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 from attrs import evolve
-from sklearn.base import RegressorMixin
 
 import privledger as pl
 from privledger_learners.boosting.boosted import Boosted, ScoreClassifier
@@ -39,6 +38,7 @@ from privledger_learners.floor import Floor
 from privledger_learners.gradient_descent import CLIP_SHARE, LinearRule, check_width
 from privledger_learners.guarding import guard, made_for
 from privledger_learners.published import published_epsilon, sgbdt_claims
+from privledger_learners.scikit import RegressorMixin
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
 DEPTH_OFFSET = 1.0

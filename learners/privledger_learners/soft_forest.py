@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import define, field, frozen
-from sklearn.ensemble import RandomForestRegressor
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import RandomForestRegressor
 
 
 def positive_shares(shares: np.ndarray) -> np.ndarray:
@@ -111,6 +113,8 @@ class SoftForest:
 
     def fit(self, table: np.ndarray, likelihoods: np.ndarray) -> SoftForest:
         """Fit; afterwards `soft` holds the records' class shares given answer and features."""
+        from sklearn.ensemble import RandomForestRegressor
+
         targets = first_guess(likelihoods)
         for _ in range(self.rounds):
             model = RandomForestRegressor(

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.boosting.sum_of_trees import Priced
@@ -26,6 +25,7 @@ from privledger_learners.estimator import (
     check_number,
 )
 from privledger_learners.guarding import note_features
+from privledger_learners.scikit import check_is_fitted
 from privledger_learners.table_tree import (
     GRID,
     TableTree,

@@ -61,12 +61,8 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
     Exit codes: 0 within, 1 refused, 2 usage, 3 the ledger cannot be trusted, 4 internal error,
     5 nothing to check. Anything that cannot be read fails.
     """
-    from privledger.broker import ISOLATION
-    from privledger.cli.plan import built_here, prepare
-    from privledger.cli.plan_gate import Sketch, gate_plan, sketched
-
-    plan = Sketch(**sketch)
-    if (subject is None) == (plan.learner is None):
+    learner = sketch["learner"]
+    if (subject is None) == (learner is None):
         raise click.UsageError("give LEDGER, RUN.toml, or --learner NAME")
     if warn_at is not None and (subject is None or is_run_file(subject)):
         raise click.UsageError("--warn-at is for a ledger")
@@ -78,22 +74,26 @@ def check(subject: str | None, policy: str | None, data_dir: str | None, ledger:
             without_effect("on a ledger: name a run file", "data_dir", "ledger", "isolation")
     rules = find_policy(policy)
     known = kept_elsewhere(receipt, expect_head, key_file, public_key)
+    if subject is not None and not is_run_file(subject):
+        result = evolve(check_ledger(subject, rules, known, warn_at), compared=known.comparison)
+        return answer_told(shown(subject), rules, result)
+    # Here: what prices a plan takes several times as long to import as what reads a ledger.
+    from privledger.broker import ISOLATION
+    from privledger.cli.plan import built_here, prepare
+    from privledger.cli.plan_gate import Sketch, gate_plan, sketched
+
+    plan = Sketch(**sketch)
     if subject is None:
         if known.present:
             raise click.UsageError("a learner has no ledger: no receipt and no head to compare")
-        name = f"learner {plan.learner}"
         result = gate_plan(lambda: sketched(plan), rules, known, plan.isolation, new=True)
-    elif is_run_file(subject):
-        name = shown(subject)
-        isolate = None if plan.isolation is None else plan.isolation == ISOLATION
-        result = gate_plan(
-            lambda: prepare(subject, data_dir, ledger,
-                            lambda run, schema: built_here(run, schema, isolate)),
-            rules, known, plan.isolation, new=new_ledger or rules.new_ledger)
-    else:
-        name = shown(subject)
-        result = evolve(check_ledger(subject, rules, known, warn_at), compared=known.comparison)
-    return answer_told(name, rules, result)
+        return answer_told(f"learner {learner}", rules, result)
+    isolate = None if plan.isolation is None else plan.isolation == ISOLATION
+    result = gate_plan(
+        lambda: prepare(subject, data_dir, ledger,
+                        lambda run, schema: built_here(run, schema, isolate)),
+        rules, known, plan.isolation, new=new_ledger or rules.new_ledger)
+    return answer_told(shown(subject), rules, result)
 
 
 def is_run_file(path: str) -> bool:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from attrs import frozen
-from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.baselines import printed
@@ -18,6 +15,7 @@ from privledger_learners.baselines.forest_recipe import Steps
 from privledger_learners.baselines.label_baseline import LabelBaseline
 from privledger_learners.estimator import check_count
 from privledger_learners.guarding import note_features
+from privledger_learners.scikit import check_is_fitted
 from privledger_learners.soft_forest import first_guess, least_leaf, numbers, positive_shares
 
 PAPER = "Long, Sakuma 2017, Differentially private semi-supervised classification"
@@ -96,6 +94,8 @@ class TOPClassifier(LabelBaseline):
         return printed.top(float(self.epsilon), sound)
 
     def _teach(self, data: pl.Dataset, answers: np.ndarray) -> None:
+        from sklearn.neighbors import NearestNeighbors
+
         known, table = data.public_labelled, numbers(data.public_features, one_hot=True)
         said = answers[known]
         near = self.n_neighbors if self.n_neighbors is not None else least_leaf(said)
@@ -114,6 +114,8 @@ class TOPClassifier(LabelBaseline):
 
 def _line(table: np.ndarray, codes: np.ndarray, weights: np.ndarray, classes: int) -> Line:
     """Logistic regression on weighted records of classes; one class alone needs none."""
+    from sklearn.linear_model import LogisticRegression
+
     found, offsets = np.zeros((table.shape[1], classes)), np.full(classes, -50.0)
     present = np.unique(codes)
     offsets[present] = 0.0

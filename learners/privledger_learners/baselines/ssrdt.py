@@ -6,7 +6,6 @@ Jagannathan, Monteleoni, Pillaipakkamnatt 2013; recalled, not re-read: docs/pape
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.baselines import printed
@@ -15,6 +14,7 @@ from privledger_learners.baselines.forest_recipe import Steps
 from privledger_learners.baselines.label_baseline import LabelBaseline
 from privledger_learners.estimator import check_count, check_depth
 from privledger_learners.guarding import note_features
+from privledger_learners.scikit import check_is_fitted
 from privledger_learners.soft_forest import first_guess
 from privledger_learners.trees.depth_rule import fair_depth
 from privledger_learners.trees.forest import Forest, Tree

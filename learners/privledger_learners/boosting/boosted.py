@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.boosting.leaf_values import LeafRule
@@ -27,6 +26,7 @@ from privledger_learners.estimator import (
 from privledger_learners.guarding import note_features
 from privledger_learners.importances import importances
 from privledger_learners.linear_model import LinearModel
+from privledger_learners.scikit import check_is_fitted
 
 FLOORS: Mapping[str, float] = {"classification": 20.0, "regression": 150.0}
 """Rows times epsilon below which trees add noise only (docs/which-learner.md)."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from attrs import field, frozen
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.estimator import PrivateLearner, Relation, check_number
+from privledger_learners.scikit import check_is_fitted
 from privledger_learners.statistics import expressions
 from privledger_learners.statistics.answers import (
     OF_NOISE,

@@ -8,13 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from attrs import frozen
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 import privledger as pl
 from privledger_learners.estimator import LabelClassifier, PrivateLearner
 from privledger_learners.guarding import note_features
 from privledger_learners.importances import importances
+from privledger_learners.scikit import RegressorMixin, check_is_fitted
 
 FLOORS: Mapping[str, float] = {"classification": 20.0, "regression": 150.0}
 """Rows times epsilon below which leaves say no more than their root (docs/which-learner.md)."""

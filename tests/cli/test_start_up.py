@@ -1,0 +1,108 @@
+"""What starts fast stays so: each heavy package is imported where it is used, and not before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from ast import literal_eval
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+HEAVY = ("sklearn", "scipy.stats", "pandas", "pyarrow", "polars", "narwhals", "networkx",
+         "matplotlib", "jinja2", "dask", "cryptography", "psycopg", "grpc")
+# What of this package has to do with rows: the gate for CI reads none.
+ROWS = ("guard", "broker", "questions", "kernels", "engines", "tables", "models")
+LISTED = """
+import contextlib, io, sys
+def told(name, code):
+    own = [name.split(".")[1] for name in sys.modules if name.startswith("privledger.")]
+    print([name, code, [one for one in {heavy} if one in sys.modules],
+           [one for one in {rows} if one in own]])
+import privledger
+told("import", 0)
+from privledger.cli import main
+for words in {commands}:
+    with contextlib.redirect_stdout(io.StringIO()):
+        try: main(words)
+        except SystemExit as end: code = end.code
+    told(words[0], code)
+"""
+# Each with its answer.
+ASKED = {
+    "SGBDTClassifier(epsilon=2.0).__sklearn_tags__().estimator_type": "classifier",
+    "hasattr(DPSIS(epsilon=2.0, k=1), 'transform')": True,
+    "repr(SGBDTClassifier(epsilon=2.0))": "SGBDTClassifier(epsilon=2.0)",
+    "SGBDTRegressor(epsilon=2.0).get_params()['epsilon']": 2.0,
+    "SGBDTClassifier(epsilon=2.0).set_params(epsilon=3.0).epsilon": 3.0,
+    "SGBDTRegressor(epsilon=2.0).__sklearn_tags__().estimator_type": "regressor",
+    "SGBDTRegressor(epsilon=2.0).__sklearn_clone__().epsilon": 2.0,
+    "pickle.loads(pickle.dumps(SGBDTRegressor(epsilon=2.0))).epsilon": 2.0,
+    "copy.deepcopy(SGBDTRegressor(epsilon=2.0)).epsilon": 2.0,
+    "hasattr(DPSIS(epsilon=2.0, k=1), 'other')": False,
+    "'set_fit_request' in dir(SGBDTClassifier(epsilon=2.0))": True,
+    "hasattr(SGBDTRegressor(epsilon=2.0), 'score')": True,
+}
+BASES = f"""
+import copy, inspect, os, pickle, sys
+{{first}}
+import privledger_learners as learners
+from privledger_learners import DPSIS, SGBDTClassifier, SGBDTRegressor
+def kinds():
+    return [kind for name in learners.__all__ if name != "PrivateSearchCV"
+            and isinstance(kind := getattr(learners, name), type)]
+before = [kind.__name__ for kind in kinds()]
+print([name for name in ("sklearn", "scipy.stats", "pandas") if name in sys.modules])
+for question in {[*ASKED]}:  # each in a process in which it is the first that needs scikit-learn
+    sys.stdout.flush()
+    if not os.fork():
+        print([eval(question)], flush=True)
+        os._exit(0)
+    os.wait()
+from sklearn.base import BaseEstimator
+print([kind.__name__ for kind in kinds() if not issubclass(kind, BaseEstimator)])
+import sklearn.feature_selection
+print([[kind.__name__, [base.__qualname__ for base in kind.__mro__],
+        sorted(name for name, _ in inspect.getmembers_static(kind))] for kind in kinds()])
+"""
+
+
+def fresh(code: str) -> str:
+    """What a new interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_commands_that_fit_nothing_import_nothing_that_fits(ledger_file, tmp_path):
+    policy, run = tmp_path / "policy.toml", str(EXAMPLES / "pay.toml")
+    policy.write_text("[policy]\nmax_epsilon = 2.0\nmax_delta = 1e-5\n")
+    commands = [["check", str(ledger_file), "--policy", str(policy)], ["show", str(ledger_file)],
+                ["plan", run], ["check", run, "--policy", str(policy), "--new-ledger"]]
+    found = [literal_eval(line) for line in fresh(LISTED.format(
+        commands=commands, heavy=HEAVY, rows=ROWS)).splitlines()]
+    assert found == [["import", 0, [], []], ["check", 0, [], []], ["show", 0, [], []],
+                     ["plan", 0, [], found[3][3]], ["check", 0, [], found[3][3]]]
+
+
+def test_a_learner_is_of_scikit_learn_as_soon_as_that_is_imported():
+    assert fresh(
+        "import sys; from privledger_learners import SGBDTClassifier as kind; made = kind()\n"
+        "assert 'sklearn' not in sys.modules\n"
+        "from sklearn.base import BaseEstimator, ClassifierMixin\n"
+        "print(isinstance(made, BaseEstimator), issubclass(kind, ClassifierMixin), made)"
+    ) == "True True SGBDTClassifier()"
+
+
+@pytest.mark.slow
+def test_what_is_imported_first_makes_no_difference():
+    """All learners, with every member."""
+    last, *asked, strangers, kinds = fresh(BASES.format(first="")).splitlines()
+    first, *known, others, same = fresh(
+        BASES.format(first="import sklearn.feature_selection")).splitlines()
+    assert last == "[]" and "sklearn" in first
+    assert kinds == same and len(literal_eval(kinds)) > 30
+    assert strangers == others == "['NoiseFloorWarning', 'SelectedGroups']"
+    assert asked == known == [f"[{answer!r}]" for answer in ASKED.values()]
