@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from click.testing import CliRunner
 
@@ -24,24 +26,43 @@ def same_for_all(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
-def test_every_answer_is_the_tools_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS", raising=False)
+def answered(folder: Path) -> tuple[str, list[tuple[str, int, int]]]:
+    """The page with what every command prints today; and (command, exit code, expected)."""
     scope: dict[str, object] = {}
-    commands = 0
-    for kind, body in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    codes = []
+    os.chdir(folder)
+
+    def again(found: re.Match[str]) -> str:
+        kind, body = found.groups()
         if kind == "python":
             exec(compile(body, str(PAGE), "exec"), scope)
-            continue
+            return found[0]
         command, shown = body.split("\n", 1)
         arguments = command.removeprefix("$ privledger ").split()
         if arguments[0] == "explain":
             done = CliRunner().invoke(main, ["log", "study.ledger", "--kind", "granted"])
             arguments[-1] = re.findall(r"grant-[0-9a-f]{12}", done.output)[0]
         done = CliRunner().invoke(main, arguments)
-        assert same_for_all(done.output) == same_for_all(shown), command
         expected = next((code for part, code in CODES.items() if part in f"{command}\n"
                          and "log" not in command), 0)
-        assert done.exit_code == expected, command
-        commands += 1
-    assert commands == 21
+        codes.append((command, done.exit_code, expected))
+        if same_for_all(done.output) == same_for_all(shown):
+            return found[0]
+        return f"```console\n{command}\n{done.output.rstrip()}\n```"
+
+    return BLOCK.sub(again, PAGE.read_text(encoding="utf-8")), codes
+
+
+def test_every_answer_is_the_tools_own(tmp_path, monkeypatch):
+    """Where it differs: `python -m tests.test_auditing_page` writes what is printed today."""
+    monkeypatch.chdir(tmp_path)  # and back afterwards
+    monkeypatch.delenv("COLUMNS", raising=False)
+    made, codes = answered(tmp_path)
+    assert made == PAGE.read_text(encoding="utf-8")
+    assert all(code == expected for _, code, expected in codes), codes
+    assert len(codes) == 21
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as new:
+        PAGE.write_text(answered(Path(new))[0], encoding="utf-8")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from tests.made_pages import blocks_of, keep, measured_parts, renew
 from tests.zoo.hunting import Outcome
 from tests.zoo.patching import TOOLS, Fault, Tool
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "auditing.md"
-BEGIN, END = "<!-- zoo: begin -->", "<!-- zoo: end -->"
+PART = "What each tool finds"
+"""Of what is measured (tests/made_pages.py)."""
 
 
 def table(found: Sequence[Outcome]) -> str:
@@ -43,14 +43,12 @@ def _sums(found: Sequence[Outcome], faults: Sequence[Fault], tools: Sequence[Too
             + f"; lockstep and the noise law together {len(both)}.")
 
 
-def written(text: str, found: Sequence[Outcome]) -> str:
-    """The page with a new table between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{rest.partition(END)[2]}"
+def written(found: Sequence[Outcome]) -> None:
+    """Keep what was found, and renew the page."""
+    keep(measured_parts() | {PART: blocks_of(table(found))})
+    renew()
 
 
-def names_in(text: str) -> list[str]:
-    """Names of the faults in the page's table."""
-    inside = text.partition(BEGIN)[2].partition(END)[0]
-    return [line.split("|")[1].strip() for line in inside.splitlines()
-            if line.startswith("| ") and not line.startswith("| fault ")]
+def names() -> list[str]:
+    """Names of the faults in the kept table."""
+    return [row[0] for row in measured_parts()[PART][0]["rows"]]

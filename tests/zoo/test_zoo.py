@@ -13,7 +13,7 @@ from privledger.testing.lockstep import lockstep
 from privledger.testing.lockstep.lock import arriving, fitting_of
 from tests.zoo import hunting
 from tests.zoo.hunting import FAULTS, SUSPECTS, found_first, honest, hunted
-from tests.zoo.page import PAGE, names_in
+from tests.zoo.page import names
 from tests.zoo.patching import TOOLS, Fault, applied, changed, functions_of
 from tests.zoo.tables import HONEST, MISTAKES, Prepared
 
@@ -58,7 +58,7 @@ def test_a_line_that_is_not_there_is_no_fault():
 
 
 def test_the_page_lists_the_faults_that_there_are():
-    assert names_in(PAGE.read_text(encoding="utf-8")) == [fault.name for fault in FAULTS]
+    assert names() == [fault.name for fault in FAULTS]
 
 
 SOME = {  # one of each kind, which a lock finds on its first tables
