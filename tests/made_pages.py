@@ -21,7 +21,8 @@ DOCS = ROOT / "docs"
 MEASURED = DOCS / "figures" / "benchmarks.json"
 PART = re.compile(r"^<!-- made: (\w+)(?: ([^\n]+?))? -->\n.*?^<!-- end -->$",
                   re.DOTALL | re.MULTILINE)
-OTHERS = re.compile(r"^<!-- made by .*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
+OTHERS = re.compile(r"^<!-- (?:made by|table).*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
+"""By tests.certified, tests/benchmarks/auto.py and docs/examples/published.py: each has a test."""
 PRINTED = re.compile(r"(?<=^```console\n)\$ .*?(?=^```)", re.DOTALL | re.MULTILINE)
 ANSWERED = {"auditing.md": "tests/test_auditing_page.py"}
 """Pages whose commands are run, and what they print compared; and by what."""

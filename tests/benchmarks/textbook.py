@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "papers" / "sums.md"
+HERE = Path(__file__).resolve().parent
 ROWS = (("naive Bayes", "adult"), ("naive Bayes", "banknote"), ("naive Bayes", "letter"),
         ("least squares", "abalone"), ("least squares", "parkinsons_telemonitoring"),
         ("k-means", "adult"), ("k-means", "letter"), ("components", "adult"),
@@ -152,11 +152,11 @@ def main() -> None:
         said = subprocess.run([arguments.python, __file__, "--peer", name], check=True,
                               stdout=subprocess.PIPE, text=True).stdout
         sides = [measured(ours, folder), json.loads(said), measured(not_private, folder)]
-    begin, _, rest = PAGE.read_text(encoding="utf-8").partition("made by tests/benchmarks/"
-                                                               "textbook.py -->\n")
-    _, end, after = rest.partition("<!-- end -->")
-    PAGE.write_text(begin + f"made by tests/benchmarks/textbook.py -->\n\n{table(sides)}\n\n{end}"
-                    + after, encoding="utf-8")
+    sys.path.append(str(HERE.parents[1]))
+    from tests.made_pages import blocks_of, keep, measured_parts, renew
+
+    keep(measured_parts() | {"Learners of sums beside diffprivlib": blocks_of(table(sides))})
+    renew()
     print(table(sides), file=sys.stderr)
 
 
