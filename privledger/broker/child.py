@@ -38,9 +38,9 @@ from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
 from privledger.models import ModelFacts, kept, model_bytes, model_file, revived
 from privledger.plugins import checked_plugin, configured
-from privledger.questions.derivation import Step
 from privledger.questions.groups import Groups
 from privledger.questions.options import Picked
+from privledger.questions.question import Step
 from privledger.tables.chunk import Rows
 from privledger.tables.sources import as_frame
 

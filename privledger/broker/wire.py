@@ -29,7 +29,7 @@ from privledger.facts.values import (
 from privledger.guard.dataset import Allocation, Dataset, Partition
 from privledger.questions import closed_set
 from privledger.questions.closed_set import from_wire, is_wire
-from privledger.questions.derivation import Derivation, derivation_of
+from privledger.questions.question import Derivation, derivation_of
 from privledger.questions.score import Score
 from privledger.rounding import MOST_COUNT, count, number
 

@@ -29,13 +29,13 @@ from privledger.questions.cells import (
 )
 from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
 from privledger.questions.closed_set import CELLS
-from privledger.questions.derivation import Derivation, Step
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.feature_scores import CustomScores
 from privledger.questions.groups import GroupQuery
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.query import Query
+from privledger.questions.question import Derivation, Step
 from privledger.questions.score import Score
 from privledger.questions.threshold import ThresholdRun
 from privledger.questions.votes import Votes

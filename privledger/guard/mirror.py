@@ -28,7 +28,7 @@ from privledger.graph.nodes import LEAF_TYPES
 from privledger.guard.vault import Seal, Vault, _vault_of
 from privledger.questions import closed_set
 from privledger.questions.closed_set import PLAIN, WireField, parts_of
-from privledger.questions.derivation import CHANGED, Derivation, Step, own_context
+from privledger.questions.question import CHANGED, Derivation, Step, own_context
 from privledger.questions.score import Score
 
 _DEEPEST = 24  # more than any tree that may be grown, in cells of cells, in a question

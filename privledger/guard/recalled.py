@@ -32,8 +32,8 @@ from privledger.questions.blocks import (
 )
 from privledger.questions.cells import CategoryCells, Cells, CrossCells, IntervalCells, MappedCells
 from privledger.questions.closed_set import is_wire, to_wire
-from privledger.questions.derivation import Derivation
 from privledger.questions.query import Query
+from privledger.questions.question import Derivation
 
 MOST_NUMBERS = 10_000
 _BLOCKS = (Ones, ColumnValue, ClassIs, TargetShares, ColumnMoments, RowValues)

@@ -40,7 +40,7 @@ from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
-from privledger.questions.derivation import Step, own_context
+from privledger.questions.question import Step, own_context
 
 
 @frozen

@@ -16,11 +16,9 @@ from privledger.graph import Context, IndividualFilter
 from privledger.ledger.individual import ScopeSpend
 from privledger.noise.samplers import integers_below, subset
 from privledger.noise.source import Coins
-from privledger.questions.cells import Cells, follows_records
-from privledger.questions.derivation import Derivation, Step
-from privledger.questions.label_query import LabelQuery
+from privledger.questions.cells import Cells
 from privledger.questions.one_voice import Voices
-from privledger.questions.query import Query
+from privledger.questions.question import Derivation, Step
 from privledger.questions.sums import square_norms
 from privledger.tables.chunk import Array, Rows
 
@@ -249,7 +247,7 @@ class Members:
         assert step.cells is not None
         found = self._parts.get(step.context.token)
         if found is None:
-            moves = bool(getattr(step.cells, "below", ()))
+            moves = bool(step.cells.below)
             cells = (rows.fixed((self.session, step.context.token), step.cells.index) if moves
                      else step.cells.index(rows))
             found = self._parts[step.context.token] = step.cells, cells
@@ -331,12 +329,12 @@ class Task:
     """What is asked of every row of a table in one release; public, but for its coins.
 
     Attributes:
-        question: the guard's own copy.
+        question: an `Ask`, the guard's own copy.
         state: what `prepare` gave.
         round: of the individual filter above the question; None where there is none.
     """
 
-    question: Sketching
+    question: Any
     state: State
     round: Round | None = None
 
@@ -347,20 +345,6 @@ Sketch: TypeAlias = Any
 
 State: TypeAlias = Any
 """What `prepare` of the kind gave."""
-
-
-class Sketching(Protocol):
-    """What a task needs of a question."""
-
-    @property
-    def data(self) -> Derivation:
-        """Which records it is about."""
-
-    def sketch(self, chunk: Rows, state: State) -> Sketch:
-        """As `Question.sketch`."""
-
-    def merge(self, a: Sketch, b: Sketch) -> Sketch:
-        """As `Question.merge`."""
 
 
 class Chunks(Protocol):
@@ -383,26 +367,27 @@ def ask(held: Held, task: Task, members: Members, purse: FilterAccount) -> Sketc
 def answer(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> Sketch:
     """The sketch of some rows."""
     question, state = task.question, task.state
-    if isinstance(question, LabelQuery):  # positions are asked: who is behind them is public
+    if question.by_position:  # who is behind positions is public
         return question.sketch(rows, state)
-    if not isinstance(question, Query):
+    if question.apart:
         return question.sketch(members.of(question.data, rows), state)
-    steps = question.data.steps
-    whole = not steps or (follows_records(question.cells) and all(
-        step.context.kind == "part" for step in steps))
-    if whole:  # a part is a table of its own, so that only its records cost
-        return question.sketch(members.of(question.data, rows) if steps else rows, state)
+    return _summed(task, rows, members, purse)
+
+
+def _summed(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> Sketch:
+    """Of a sum, with those left out who are not behind the handle or cannot pay."""
+    question = task.question
     if rows.people is not None:
-        return question.told(_voices(question, task, rows, members, purse), state)
-    values = question.contributions(rows, state)
+        return question.told(_voices(task, rows, members, purse), task.state)
+    values = question.contributions(rows, task.state)
     mask = _mask(task, rows, members, purse, values)
-    return question.sketch(rows, evolve(state, values=values, mask=mask))
+    return question.sketch(rows, evolve(task.state, values=values, mask=mask))
 
 
 def _mask(task: Task, rows: Rows, members: Members, purse: FilterAccount,
           values: list[Floats | None]) -> NDArray[np.bool_] | None:
     """Who is behind a derived handle and can pay, shape (rows,); None for everybody."""
-    data = task.question.data
+    data: Derivation = task.question.data
     mask = members.mask(data, rows)
     if task.round is not None:
         spend = _spend(task.round, purse, rows.n)
@@ -414,11 +399,10 @@ def _mask(task: Task, rows: Rows, members: Members, purse: FilterAccount,
     return mask
 
 
-def _voices(
-    question: Query, task: Task, rows: Rows, members: Members, purse: FilterAccount
-) -> Voices:
+def _voices(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> Voices:
     """Under unit person: what those behind a derived handle say who can pay for it."""
     assert rows.n_people is not None
+    question = task.question
     mask = members.mask(question.data, rows)
     said: Voices = question.voices(rows, evolve(task.state, mask=mask))
     if task.round is not None:

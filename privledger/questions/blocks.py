@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import combinations_with_replacement
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 from attrs import field, frozen
@@ -69,53 +69,60 @@ def runs(n: int, size: int = RUN) -> Iterator[slice]:
         yield slice(first, min(n, first + size))
 
 
-class Block(Protocol):
-    """One statistic of a query.
+class Block:
+    """One statistic of a query. What a kind does not say is: one number from 0 to 1 for every
+    record, which may depend on the target, and whose bound is derived."""
 
-    Attributes:
-        clip: bound on the norm of a record's contribution (L2 under Gaussian noise, L1 under
-            Laplace noise).
-        width: coordinates per cell.
-        signed: whether contributions may be negative.
-        asserted: whether somebody merely vouches for something here.
-        reads_target: whether contributions may depend on the target.
-    """
+    __slots__ = ()
 
     @property
     def clip(self) -> float:
-        """Largest norm of one record's values: the block's part of the sensitivity."""
+        """Largest norm of one record's values (L2 under Gaussian noise, L1 under Laplace noise):
+        the block's part of the sensitivity."""
+        return 1.0
+
     @property
     def width(self) -> int:
-        """Values per record."""
+        """Values per record and cell."""
+        return 1
+
     @property
     def signed(self) -> bool:
         """Whether values may be negative."""
+        return False
+
+    @property
+    def why(self) -> str:
+        """Why the clip holds, where it rests on an unverified claim; else empty."""
+        return ""
+
     @property
     def asserted(self) -> bool:
-        """Whether the clip rests on unverified claims."""
+        """Whether the clip rests on an unverified claim."""
+        return bool(self.why)
+
     @property
     def reads_target(self) -> bool:
         """Whether values may depend on the target."""
+        return True
 
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         """Contributions before clipping, shape (n,) or (n, width); None means all ones.
 
         Nobody else holds the array: it is clipped in place.
         """
+        raise NotImplementedError
 
     def check(self, facts: TableFacts) -> None:
         """Refuse by name what the schema has no columns for."""
+        raise NotImplementedError
 
 
 @frozen(eq=False)
-class Ones:
+class Ones(Block):
     """Every record counts one. Nothing about it can be set."""
 
-    clip: float = field(default=1.0, init=False)
-    width: int = field(default=1, init=False)
-    signed: bool = field(default=False, init=False)
-    asserted: bool = field(default=False, init=False)
-    reads_target: bool = field(default=False, init=False)
+    reads_target = False
 
     def values(self, rows: Rows) -> None:
         """All ones."""
@@ -125,7 +132,7 @@ class Ones:
 
 
 @frozen(eq=False)
-class ColumnValue:
+class ColumnValue(Block):
     """A numeric column as (x - center) / scale, clipped to [-clip, clip]; missing counts zero.
 
     Attributes:
@@ -136,9 +143,7 @@ class ColumnValue:
     center: float
     scale: float
     clip: float = 1.0
-    width: int = field(default=1, init=False)
-    signed: bool = field(default=True, init=False)
-    asserted: bool = field(default=False, init=False)
+    signed = True
 
     def __attrs_post_init__(self) -> None:
         number("center", self.center)
@@ -156,27 +161,18 @@ class ColumnValue:
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """The scaled column, zero where missing."""
-        if self.name:
-            schema = rows.features.schema
-            column = rows.features.arrays[schema.feature_index(self.name)]
-        else:
-            column = target_of(rows)
-        values: NDArray[np.float64] = (column - self.center) / self.scale
+        values: NDArray[np.float64] = (numbers_of(self.name, rows) - self.center) / self.scale
         return np.nan_to_num(values, copy=False, nan=0.0)
 
 
 @frozen(eq=False)
-class TargetShares:
+class TargetShares(Block):
     """(t, 1 - t) for a numeric target scaled to t in [0, 1] by its public bounds.
 
     The sums are those of the target and of its complement; they add up to the count. L1 norm 1.
     """
 
-    clip: float = field(default=1.0, init=False)
-    width: int = field(default=2, init=False)
-    signed: bool = field(default=False, init=False)
-    asserted: bool = field(default=False, init=False)
-    reads_target: bool = field(default=True, init=False)
+    width = 2
 
     def check(self, facts: TableFacts) -> None:
         """As `Block.check`: the target is numeric."""
@@ -194,7 +190,7 @@ MOST_DEGREE = 8
 
 
 @frozen(eq=False)
-class ColumnMoments:
+class ColumnMoments(Block):
     """C(d, k) u^k (1 - u)^(d - k) for k = d, ..., 0, of a numeric column scaled to u in [0, 1].
 
     The entries are not negative and add up to one: L1 norm 1, L2 norm at most 1. Their sums say
@@ -214,9 +210,6 @@ class ColumnMoments:
     upper: float
     degree: int = 2
     missing: bool = False
-    clip: float = field(default=1.0, init=False)
-    signed: bool = field(default=False, init=False)
-    asserted: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         if not number("lower", self.lower) < number("upper", self.upper):
@@ -244,11 +237,7 @@ class ColumnMoments:
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """The entries of every record, shape (n, width)."""
-        if self.name:
-            schema = rows.features.schema
-            column = rows.features.arrays[schema.feature_index(self.name)]
-        else:
-            column = target_of(rows)
+        column = numbers_of(self.name, rows)
         known = ~np.isnan(column)
         u = np.clip((column - self.lower) / (self.upper - self.lower), 0.0, 1.0)
         np.nan_to_num(u, copy=False, nan=0.0)
@@ -260,15 +249,10 @@ class ColumnMoments:
 
 
 @frozen(eq=False)
-class ClassIs:
+class ClassIs(Block):
     """One for a record whose class is at `position` of the schema's list, zero for others."""
 
     position: int
-    clip: float = field(default=1.0, init=False)
-    width: int = field(default=1, init=False)
-    signed: bool = field(default=False, init=False)
-    asserted: bool = field(default=False, init=False)
-    reads_target: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
         count("ClassIs position", self.position, least=0, most=MOST_COUNT)
@@ -286,7 +270,7 @@ class ClassIs:
 
 
 @frozen(eq=False)
-class CustomValue:
+class CustomValue(Block):
     """A function of single rows that somebody vouches for. Recorded as asserted.
 
     Attributes:
@@ -303,9 +287,7 @@ class CustomValue:
     clip: float
     why: str
     width: int = 1
-    signed: bool = field(default=True, init=False)
-    asserted: bool = field(default=True, init=False)
-    reads_target: bool = field(default=True, init=False)
+    signed = True
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
@@ -377,6 +359,13 @@ def target_of(rows: Rows) -> NDArray[Any]:
     return rows.target
 
 
+def numbers_of(name: str, rows: Rows) -> NDArray[Any]:
+    """Inside the guard: the column `name` as it is encoded; "" is the target."""
+    if not name:
+        return target_of(rows)
+    return rows.features.arrays[rows.features.schema.feature_index(name)]
+
+
 def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
     """Contributions of norm at most `block.clip`; `norm` is 1 or 2.
 
@@ -435,7 +424,7 @@ def column_names(value: object) -> tuple[str, ...]:
 
 
 @frozen(eq=False)
-class RowValues:
+class RowValues(Block):
     """Numeric columns of a row, each scaled to [-1, 1] by its public bounds; missing counts zero.
 
     With `kind` "products" the vector is that of all products of two of (1, columns), each pair
@@ -453,8 +442,7 @@ class RowValues:
     names: tuple[str, ...] = field(converter=column_names)
     clip: float
     kind: str = "values"
-    signed: bool = field(default=True, init=False)
-    asserted: bool = field(default=False, init=False)
+    signed = True
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
@@ -499,13 +487,9 @@ def longest(names: int, kind: str = "values") -> float:
 def scaled_column(name: str, rows: Rows) -> NDArray[np.float64]:
     """Inside the guard: a numeric column ("" is the target) on [-1, 1] by its public bounds."""
     schema = rows.features.schema
-    if name:
-        place = schema.feature_index(name)
-        column, held = schema.features[place], rows.features.arrays[place]
-    else:
-        column, held = schema.target, target_of(rows)
-    middle, half = middle_of(column)
-    found: NDArray[np.float64] = (held - middle) / half
+    middle, half = middle_of(schema.features[schema.feature_index(name)] if name
+                             else schema.target)
+    found: NDArray[np.float64] = (numbers_of(name, rows) - middle) / half
     np.clip(found, -1.0, 1.0, out=found)
     return np.nan_to_num(found, copy=False, nan=0.0)
 

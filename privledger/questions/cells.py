@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
@@ -14,64 +14,77 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
 from privledger.facts.columns import MISSING, TableFacts, has_label
 from privledger.facts.values import fixed, refuse
-from privledger.questions.blocks import column_names, scaled_column, target_of
+from privledger.questions.blocks import column_names, numbers_of, scaled_column, target_of
 from privledger.rounding import MOST_COUNT, finite_array, number, whole_numbers
 from privledger.rounding import count as limited
 from privledger.tables.chunk import Rows
 
 
-class Cells(Protocol):
-    """A partition: every record lies in exactly one of `count` cells.
+class Cells:
+    """A partition: every record lies in exactly one of `count` cells. What a kind does not say is:
+    a cell may change with the record's label, and with what stands beside it, or with coins."""
 
-    Attributes:
-        by_record: whether a cell follows from the record alone, wherever it stands and whoever
-            is beside it.
-        reads_label: whether a record's cell may change with its label.
-        has_coins: whether private coins decide: who drew which is not known on the public side.
-    """
+    __slots__ = ()
 
     @property
     def count(self) -> int:
         """How many cells there are, empty ones too: a public number."""
+        raise NotImplementedError
+
+    @property
+    def below(self) -> tuple[Any, ...]:
+        """Cells, or the running score, that it is made of."""
+        return ()
 
     @property
     def by_record(self) -> bool:
-        """Whether a cell follows from the record alone."""
+        """Whether a cell follows from the record alone, wherever it stands and whoever is beside
+        it: then a part may be read as a table of its own."""
+        return False
+
+    @property
+    def has_coins(self) -> bool:
+        """Whether private coins decide: who drew which is not known on the public side."""
+        return not self.by_record
+
     @property
     def reads_label(self) -> bool:
         """Whether a record's cell may change with its label."""
-    @property
-    def has_coins(self) -> bool:
-        """Whether private coins decide."""
+        return True
 
     def certificate(self, public_features: bool) -> str:
-        """Why the parts are disjoint, for the ledger."""
+        """Why the parts are disjoint, for the ledger: a public predicate; `index` where what it
+        reads is public for every record, as neighbours have the same records in each part then."""
+        return "index" if public_features and not self.reads_label else "public_predicate"
 
     def index(self, rows: Rows) -> NDArray[Any]:
         """Cell of every record, shape (n_records,), inside the guard."""
+        raise NotImplementedError
 
     def check(self, facts: TableFacts) -> None:
         """Raise unless it fits. Decided by the schema, never by records: an error, or a shape,
         that only some records cause would be a release without noise."""
+        raise NotImplementedError
 
 
-def by_predicate(reads_label: bool, public_features: bool) -> str:
-    """The certificate of a public predicate; `index` where what it reads is public for every
-    record, as neighbours have the same records in each part then."""
-    return "index" if public_features and not reads_label else "public_predicate"
-
-
-def depends_on_label(cells: Any) -> bool:
-    """Whether a record's cell may change with its label; no for None, yes for unknown kinds.
+def depends_on_label(cells: Cells | None) -> bool:
+    """Whether a record's cell may change with its label; no for None.
 
     Whether a record has a label at all is public where only labels are protected.
     """
-    return cells is not None and bool(getattr(cells, "reads_label", True))
+    return cells is not None and cells.reads_label
 
 
-def follows_records(cells: Any) -> bool:
-    """Whether a part may be read as a table of its own: every record knows its cell by itself."""
-    return cells is None or bool(cells.by_record)
+def follows_records(cells: Cells | None) -> bool:
+    """Whether a part may be read as a table of its own."""
+    return cells is None or cells.by_record
+
+
+def check_by_record(cells: Cells, facts: TableFacts) -> None:
+    """Raise unless every record knows its cell by itself, and the cells fit the table."""
+    if not cells.by_record:
+        refuse(cells)
+    cells.check(facts)
 
 
 def to_edges(value: Any) -> tuple[float, ...]:
@@ -89,13 +102,12 @@ def check_edges(edges: tuple[float, ...]) -> None:
 
 
 @frozen(eq=False)
-class CategoryCells:
+class CategoryCells(Cells):
     """One cell per category of a column ("" is the target), and a last one for missing."""
 
     name: str
     count: int
-    by_record: bool = field(default=True, init=False)
-    has_coins: bool = field(default=False, init=False)
+    by_record = True
 
     def __attrs_post_init__(self) -> None:
         limited("CategoryCells count", self.count, most=MOST_COUNT)
@@ -104,9 +116,6 @@ class CategoryCells:
     def reads_label(self) -> bool:
         """Only the target's own cells."""
         return not self.name
-
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: as many cells as the schema has categories, and missing ones."""
@@ -119,20 +128,17 @@ class CategoryCells:
             raise InvalidValue("CategoryCells count", self.count, f"{expected} for this column")
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        if not self.name:
-            return target_of(rows)
-        codes = rows.features.arrays[rows.features.schema.feature_index(self.name)]
-        return np.where(codes == MISSING, self.count - 1, codes)
+        codes = numbers_of(self.name, rows)
+        return codes if not self.name else np.where(codes == MISSING, self.count - 1, codes)
 
 
 @frozen(eq=False)
-class IntervalCells:
+class IntervalCells(Cells):
     """Cells between public edges of a numeric column ("" is the target); a last one if missing."""
 
     name: str
     edges: tuple[float, ...] = field(converter=to_edges)
-    by_record: bool = field(default=True, init=False)
-    has_coins: bool = field(default=False, init=False)
+    by_record = True
 
     def __attrs_post_init__(self) -> None:
         check_edges(self.edges)
@@ -147,17 +153,12 @@ class IntervalCells:
         """Only the target's own cells."""
         return not self.name
 
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
-
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: the column is numeric."""
         facts.column(self.name, "numeric")
 
     def index(self, rows: Rows) -> NDArray[Any]:
-        schema = rows.features.schema
-        column = (rows.features.arrays[schema.feature_index(self.name)] if self.name
-                  else target_of(rows))
+        column = numbers_of(self.name, rows)
         cells = np.searchsorted(self.edges, column, side="right")
         cells[np.isnan(column)] = self.count - 1
         return cells
@@ -172,7 +173,7 @@ def _centers(value: object) -> NDArray[np.float64]:
 
 
 @frozen(eq=False)
-class NearestCells:
+class NearestCells(Cells):
     """The nearest of public or released centres; of several the first.
 
     Attributes:
@@ -182,9 +183,8 @@ class NearestCells:
 
     names: tuple[str, ...] = field(converter=column_names)
     centers: NDArray[np.float64] = field(converter=_centers, repr=False)
-    by_record: bool = field(default=True, init=False)
-    reads_label: bool = field(default=False, init=False)
-    has_coins: bool = field(default=False, init=False)
+    by_record = True
+    reads_label = False
 
     def __attrs_post_init__(self) -> None:
         if self.centers.ndim != 2 or self.centers.shape[1] != len(self.names) or not (
@@ -197,9 +197,6 @@ class NearestCells:
     def count(self) -> int:
         """One cell for each centre."""
         return len(self.centers)
-
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: the columns are numeric."""
@@ -220,16 +217,11 @@ class NearestCells:
 
 
 @frozen(eq=False)
-class LabelledCells:
+class LabelledCells(Cells):
     """Cell 0: records without a label. Cell 1: records with one."""
 
     count: int = field(default=2, init=False)
-    by_record: bool = field(default=False, init=False)
-    reads_label: bool = field(default=False, init=False)
-    has_coins: bool = field(default=False, init=False)
-
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
+    reads_label = has_coins = False
 
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: records may lack a label."""
@@ -249,7 +241,7 @@ def _places(value: Any) -> NDArray[np.int64]:
 
 
 @frozen(eq=False)
-class IndexCells:
+class IndexCells(Cells):
     """Parts by position: record i, in the order given to `protect`, lies in cell `places[i]`.
 
     For relations under which the number of rows is public: `replace_one`, `replace_label`. Under
@@ -263,9 +255,7 @@ class IndexCells:
 
     places: NDArray[np.int64] = field(converter=_places, repr=False)
     count: int
-    by_record: bool = field(default=False, init=False)
-    reads_label: bool = field(default=False, init=False)
-    has_coins: bool = field(default=False, init=False)
+    reads_label = has_coins = False
 
     def __attrs_post_init__(self) -> None:
         if not int(self.places.max()) < limited("IndexCells count", self.count,
@@ -289,7 +279,7 @@ class IndexCells:
 
 
 @frozen(eq=False)
-class CoinCells:
+class CoinCells(Cells):
     """Each record lands in one of `count` parts by its own private coin, drawn once.
 
     Attributes:
@@ -298,9 +288,7 @@ class CoinCells:
 
     count: int
     weights: tuple[int, ...] = ()
-    by_record: bool = field(default=False, init=False)
-    reads_label: bool = field(default=False, init=False)
-    has_coins: bool = field(default=True, init=False)
+    reads_label = False
 
     def __attrs_post_init__(self) -> None:
         limited("CoinCells count", self.count, most=MOST_COUNT)
@@ -339,7 +327,7 @@ class CoinCells:
 
 
 @frozen(eq=False)
-class CrossCells:
+class CrossCells(Cells):
     """Every cell of `first` divided by `second`: cell number first * second.count + second."""
 
     first: Cells
@@ -369,9 +357,6 @@ class CrossCells:
     def below(self) -> tuple[Cells, Cells]:
         """What may move on: cells of a running score."""
         return self.first, self.second
-
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: both fit. Cells of cells are crossed once."""
@@ -403,7 +388,7 @@ def _combinations(value: object) -> NDArray[np.int64]:
 
 
 @frozen(eq=False)
-class MappedCells:
+class MappedCells(Cells):
     """A cell for every combination of cells of `parts`, looked up in a public table.
 
     It says groups by several columns, coarser cells, and any predicate of a row that compares
@@ -420,8 +405,7 @@ class MappedCells:
     numbers: NDArray[np.int64] = field(converter=_combinations, repr=False)
     count: int
     rest: bool = False
-    has_coins: bool = field(default=False, init=False)
-    by_record: bool = field(default=True, init=False)
+    by_record = True
 
     def __attrs_post_init__(self) -> None:
         limited("MappedCells count", self.count, most=MOST_COMBINATIONS)
@@ -454,9 +438,6 @@ class MappedCells:
         """If one of them does."""
         return any(depends_on_label(part) for part in self.parts)
 
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
-
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: every part fits."""
         for part in self.parts:
@@ -475,7 +456,7 @@ class MappedCells:
 
 
 @frozen(eq=False)
-class RowsPerPersonCells:
+class RowsPerPersonCells(Cells):
     """Cells between public edges of the number of rows that a row's person has, in all.
 
     All of a person's rows lie in one cell, so a count of each cell counts people.
@@ -485,9 +466,7 @@ class RowsPerPersonCells:
     """
 
     edges: tuple[float, ...] = field(converter=to_edges)
-    by_record: bool = field(default=False, init=False)
-    reads_label: bool = field(default=False, init=False)
-    has_coins: bool = field(default=False, init=False)
+    reads_label = has_coins = False
 
     def __attrs_post_init__(self) -> None:
         check_edges(self.edges)
@@ -496,9 +475,6 @@ class RowsPerPersonCells:
     def count(self) -> int:
         """One cell more than edges."""
         return len(self.edges) + 1
-
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: there are people."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
@@ -12,20 +12,11 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.facts.columns import TableFacts
 from privledger.facts.values import fixed, refuse
-from privledger.questions.blocks import target_of
-from privledger.questions.cells import Cells
-from privledger.questions.derivation import Derivation, derivation_of
+from privledger.questions.blocks import numbers_of
+from privledger.questions.cells import Cells, check_by_record
 from privledger.questions.grown import NO_TEST, GrownCells
 from privledger.questions.options import Picked, options_of
-from privledger.questions.question import (
-    Bound,
-    Derived,
-    Noise,
-    drawn_choice,
-    flips,
-    rate_of,
-    refuse_top_k,
-)
+from privledger.questions.question import Bound, Choose, Noise, drawn_choice, flips
 from privledger.questions.score import Gradient
 from privledger.questions.tallies import (
     Statistics,
@@ -43,6 +34,7 @@ from privledger.tables.chunk import Rows, in_main_cell
 
 SCORES = ("rank", "squared_error", "gain", "gini", "entropy")
 AMONG = ("cuts", "features", "both")
+_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def _features(value: Any) -> Any:
@@ -60,12 +52,11 @@ def _allowed(value: Any) -> Any:
     return fixed(held.copy())
 
 
-@frozen(eq=False)
-class Choice(Derived):
+@frozen(eq=False, repr=False)
+class Choice(Choose):
     """A question for every leaf of `cells`: which candidate has a high score.
 
     Attributes:
-        data: which records it is asked of: a handle's `Derivation`.
         cells: the tree whose leaves are asked; candidates lie inside their boxes.
         score: `rank` (medians), `squared_error` (of classes if `labels` is given, else of the
             numeric target in [0, 1]), `gain` (of `gradient`), `gini` or `entropy` (fall of the
@@ -77,10 +68,8 @@ class Choice(Derived):
             choice of shape (leaves, features); None for all.
         labels: cells whose numbers are the classes.
         gradient: block of gradients, width one; `penalty` is added to every side's count.
-        what: a few public words for the ledger.
     """
 
-    data: Derivation = field(converter=derivation_of)
     cells: GrownCells
     score: str
     among: str = "cuts"
@@ -90,7 +79,7 @@ class Choice(Derived):
     penalty: float = 0.0
     allowed: NDArray[np.bool_] | None = field(default=None, converter=_allowed)
     what: str = "choice of a cut"
-    by_person: ClassVar[bool] = True
+    by_person = True
 
     def __attrs_post_init__(self) -> None:
         if type(self.cells) is not GrownCells:
@@ -125,40 +114,23 @@ class Choice(Derived):
             raise InvalidValue("features", features.shape, "one feature, or -1, per leaf")
 
     @property
-    def cell_count(self) -> int:
-        """One answer per leaf."""
-        return self.cells.count
-
-    @property
     def bound(self) -> Bound:
         """How far a record that comes or goes moves the score (docs/proofs/split-scores.md)."""
+        room = 1 + ((2 if self.labels is None else self.labels.count) + 4) * 2.0**-20
         if self.score == "squared_error":
-            return Bound(2.0 if self.labels is not None else 1.0, (-1.0, 0.0))
+            return Bound(2.0 if self.labels is not None else 1.0, (-1.0, 0.0), room=room)
         if self.score == "gain":
-            return Bound(3.0, (-1.0, 1 / 3))
-        return Bound(1.0, (-1.0, 1.0))
+            return Bound(3.0, (-1.0, 1 / 3), room=room)
+        return Bound(1.0, (-1.0, 1.0), room=room)
 
-    def sensitivity(self, relation: str) -> float:
-        """Bound on a neighbour's change, with room for rounding.
-
-        Replacing a record, or moving it from leaf to leaf, is a removal and an arrival: twice.
-        """
-        classes = 2 if self.labels is None else self.labels.count
-        room = 1 + (classes + 4) * 2.0**-20
-        return self.bound.sensitivity * room * (1 if relation == "add_remove" else 2)
-
-    def prepare(self, mechanism: Any, relation: str) -> float:
-        """As `Question.prepare`: what scores are multiplied by."""
-        return rate_of(mechanism, self, relation)
-
-    def check_chooser(self, mechanism: Any) -> None:
-        refuse_top_k(mechanism)
+    def check_chooser(self, mechanism: object) -> None:
+        super().check_chooser(mechanism)
         if self.among != "features" and flips(mechanism):
             raise UnsupportedNode("permute-and-flip selects features or labels. For cuts use "
                                   "Exponential. Nothing was read")
 
     def sketch(self, chunk: Rows, state: float) -> tuple[Tally | Tabled, ...]:
-        """As `Question.sketch`: counts and integer sums per leaf and public bin.
+        """As `Ask.sketch`: counts and integer sums per leaf and public bin.
 
         Targets and gradients are cut towards zero to whole steps of a public bound first.
         """
@@ -179,125 +151,79 @@ class Choice(Derived):
         statistics = weighed(statistics, chunk)
         return tuple(tallies_of(self.cells, self.features, self.allowed, chunk, node, statistics))
 
-    def merge(self, a: tuple[Tally | Tabled, ...],
-              b: tuple[Tally | Tabled, ...]) -> tuple[Tally | Tabled, ...]:
-        """As `Question.merge`: addition, leaf by leaf and bin by bin."""
-        return tuple(one.plus(other) for one, other in zip(a, b, strict=True))
-
     def finish(self, merged: tuple[Tally | Tabled, ...], noise: Noise) -> Picked:
-        """As `Question.finish`: one exact draw per leaf; one without candidates picks nothing."""
-        options, source = options_of(self, merged, noise.one), noise.source
-        chosen, offset = np.zeros(0, dtype=np.int64), None
-        if flips(noise.mechanism) and len(options.leaf):
-            chosen = source.permute_and_flip(options.score, options.starts, noise.state)
-        elif len(options.leaf):
-            chosen = source.choose(options.score, options.weight, options.starts, noise.state)
+        """As `Ask.finish`: one exact draw per leaf; one without candidates picks nothing."""
+        options, chosen, offset = options_of(self, merged, noise.one), _NOBODY, None
+        if len(options.leaf):
+            chosen = drawn_choice(options.score, options.starts, noise, options.weight)
             if self.among != "features":
-                offset = source.uniform_below(options.length[chosen])
+                offset = noise.source.uniform_below(options.length[chosen])
         return options.picked(self.cells.count, chosen, offset)
 
-    def check(self, facts: TableFacts) -> None:
-        """As `Question.check`: tree, labels and gradient fit the table."""
+    @property
+    def reads_target(self) -> bool:
+        """All but the rank do."""
+        return self.score != "rank"
+
+    @property
+    def whole_people(self) -> str:
+        """Impurities move in full, whatever a person weighs."""
+        return f"a choice by {self.score}" if self.score in ("gini", "entropy") else ""
+
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: tree, labels and gradient fit the table."""
         self.cells.check(facts)
         if self.labels is not None:
-            check_classes(self.labels, facts)
+            check_by_record(self.labels, facts)
         if self.gradient is not None:
             if self.gradient.width != 1:
                 refuse(self.gradient)
             self.gradient.check(facts)
         if self.score == "squared_error" and self.labels is None:
             facts.column("", "numeric")
-        self.data.check(facts)
-        if self.score in ("gini", "entropy"):
-            self.data.check_whole_people(facts, f"a choice by {self.score}")
-        self.data.check_labelled(facts, self.score != "rank", "choose by the target on")
-
-    def __repr__(self) -> str:
-        return f"Choice({self.what!r}, {self.cell_count} leaves)"
 
 
-def check_classes(labels: Cells, facts: TableFacts) -> None:
-    """Raise unless every record's class follows from the record alone, and fits the table."""
-    if not labels.by_record:
-        refuse(labels)
-    labels.check(facts)
-
-
-@frozen(eq=False)
-class LabelChoice(Derived):
+@frozen(eq=False, repr=False)
+class LabelChoice(Choose):
     """A question for every leaf of `cells`: which class has many records.
 
     A class's score is its count in the leaf, so it only rises as a record comes. Every class
     of `labels` is a candidate, whether it occurs or not.
 
     Attributes:
-        data: which records it is asked of: a handle's `Derivation`.
         cells: the tree whose leaves are asked.
         labels: cells whose numbers are the classes.
-        what: a few public words for the ledger.
     """
 
-    data: Derivation = field(converter=derivation_of)
     cells: GrownCells
     labels: Cells
     what: str = "choice of a label"
-    by_person: ClassVar[bool] = True
+    by_person = True
 
     def __attrs_post_init__(self) -> None:
         if type(self.cells) is not GrownCells:
             raise InvalidValue("cells", type(self.cells).__name__, "a grown tree")
 
     @property
-    def cell_count(self) -> int:
-        """One answer per leaf."""
-        return self.cells.count
-
-    @property
-    def among(self) -> str:
-        """Classes: neither cuts nor features."""
-        return "labels"
-
-    @property
     def bound(self) -> Bound:
-        """A count: docs/proofs/split-scores.md."""
+        """A count, which is exact: docs/proofs/split-scores.md."""
         return Bound(1.0, (0.0, 1.0))
 
-    def sensitivity(self, relation: str) -> float:
-        """Counts are exact: one, or two for a removal and an arrival."""
-        return 1.0 if relation == "add_remove" else 2.0
-
-    def prepare(self, mechanism: Any, relation: str) -> float:
-        """As `Question.prepare`: what counts are multiplied by."""
-        return rate_of(mechanism, self, relation)
-
-    def check_chooser(self, mechanism: Any) -> None:
-        refuse_top_k(mechanism)
-
     def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64]:
-        """As `Question.sketch`: counts of every class, leaf by leaf, shape (leaves * classes,)."""
+        """As `Ask.sketch`: counts of every class, leaf by leaf, shape (leaves * classes,)."""
         leaves, classes = self.cells.count, self.labels.count
         keys = (self.cells.index(chunk).astype(np.int64) * classes
                 + np.asarray(self.labels.index(chunk)))
         return summed(keys, leaves * classes, chunk.mass)
 
-    def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As `Question.merge`: addition."""
-        return a + b
+    def scores(self, merged: NDArray[np.int64], one: int) -> NDArray[np.float64]:
+        """As `Choose.scores`: records of every class, shape (leaves, classes)."""
+        return (merged / float(one)).reshape(self.cells.count, self.labels.count)
 
-    def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
-        """As `Question.finish`: one exact draw among the classes per leaf, shape (leaves,)."""
-        starts = np.arange(self.cells.count + 1, dtype=np.int64) * self.labels.count
-        return drawn_choice(merged / float(noise.one), starts, noise) - starts[:-1]
-
-    def check(self, facts: TableFacts) -> None:
-        """As `Question.check`: tree and labels fit the table."""
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: tree and labels fit the table."""
         self.cells.check(facts)
-        check_classes(self.labels, facts)
-        self.data.check(facts)
-        self.data.check_labelled(facts, True, "choose by the target on")
-
-    def __repr__(self) -> str:
-        return f"LabelChoice({self.what!r}, {self.cell_count} leaves)"
+        check_by_record(self.labels, facts)
 
 
 # A quantile of one numeric column, chosen among public edges (docs/proofs/queries.md).
@@ -309,8 +235,8 @@ PARTS = 1 << 16
 _ROOM = 1 + 2.0**-18
 
 
-@frozen(eq=False)
-class QuantileChoice(Derived):
+@frozen(eq=False, repr=False)
+class QuantileChoice(Choose):
     """Which of the public edges splits a column's values like a quantile should.
 
     Edges lie evenly from `lower` to `upper`, `bins` + 1 of them. An edge with b values below it
@@ -318,22 +244,20 @@ class QuantileChoice(Derived):
     count in the first or the last bin; missing ones count nowhere.
 
     Attributes:
-        data: which records it is asked of: a handle's `Derivation`.
         name: a numeric feature, or "" for the target.
         quantile: above 0 and below 1, taken to the nearest of 2^16 parts.
         lower, upper: public bounds.
         bins: how many intervals, at most 2^16.
-        what: a few public words for the ledger.
     """
 
-    data: Derivation = field(converter=derivation_of)
     name: str
     quantile: float
     lower: float
     upper: float
     bins: int = 1024
     what: str = "quantile"
-    by_person: ClassVar[bool] = True
+    by_person = True
+    wording = "ask for a quantile of the target on"
 
     def __attrs_post_init__(self) -> None:
         if not 0 < round(probability("quantile", self.quantile) * PARTS) < PARTS:
@@ -356,37 +280,16 @@ class QuantileChoice(Derived):
 
     @property
     def bound(self) -> Bound:
-        """A value comes on one side of an edge: docs/proofs/queries.md, "Quantiles"."""
-        return Bound(max(self.part, PARTS - self.part) / PARTS, (-1.0, 1.0))
-
-    def sensitivity(self, relation: str) -> float:
-        """Bound on a neighbour's change, with room for rounding.
-
-        A value that is replaced goes from one side to the other at most: 1, for any quantile.
-        """
-        return (self.bound.sensitivity if relation == "add_remove" else 1.0) * _ROOM
-
-    def prepare(self, mechanism: object, relation: str) -> float:
-        """As `Question.prepare`: what scores are multiplied by."""
-        return rate_of(mechanism, self, relation)
-
-    def check_chooser(self, mechanism: object) -> None:
-        refuse_top_k(mechanism)
+        """A value comes on one side of an edge, and goes at most to the other where it is replaced:
+        docs/proofs/queries.md, "Quantiles"."""
+        return Bound(max(self.part, PARTS - self.part) / PARTS, (-1.0, 1.0), 1.0, _ROOM)
 
     def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64]:
-        """As `Question.sketch`: how many values lie between the edges, shape (bins,)."""
-        if self.name:
-            schema = chunk.features.schema
-            values = chunk.features.arrays[schema.feature_index(self.name)]
-        else:
-            values = target_of(chunk)
+        """As `Ask.sketch`: how many values lie between the edges, shape (bins,)."""
+        values = numbers_of(self.name, chunk)
         known = ~np.isnan(values)
         keys = np.searchsorted(self.edges[1:-1], values[known], side="right").astype(np.int64)
         return summed(keys, self.bins, None if chunk.mass is None else chunk.mass[known])
-
-    def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As `Question.merge`: addition."""
-        return a + b
 
     def scores(self, merged: NDArray[np.int64], one: int) -> NDArray[np.float64]:
         """Inside the guard: one score per edge, shape (bins + 1,), each rounded once."""
@@ -395,17 +298,15 @@ class QuantileChoice(Derived):
         return np.array([-float(Fraction(abs(PARTS * held - self.part * below[-1]), whole))
                          for held in below])
 
-    def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.float64]:
-        """As `Question.finish`: one of the edges, shape ()."""
-        score = self.scores(merged, noise.one)
-        chosen = drawn_choice(score, np.array([0, len(score)], dtype=np.int64), noise)
+    def picked(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """As `Choose.picked`: one of the edges, shape ()."""
         return np.array(self.edges[chosen[0]])
 
-    def check(self, facts: TableFacts) -> None:
-        """As `Question.check`: the column is numeric."""
-        facts.column(self.name, "numeric")
-        self.data.check(facts)
-        self.data.check_labelled(facts, not self.name, "ask for a quantile of the target on")
+    @property
+    def reads_target(self) -> bool:
+        """Only of the target."""
+        return not self.name
 
-    def __repr__(self) -> str:
-        return f"QuantileChoice({self.what!r}, {self.bins} bins)"
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: the column is numeric."""
+        facts.column(self.name, "numeric")

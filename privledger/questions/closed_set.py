@@ -50,13 +50,13 @@ from privledger.questions.cells import (
     RowsPerPersonCells,
 )
 from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
-from privledger.questions.derivation import Derivation
 from privledger.questions.feature_choice import FeatureChoice, ScoreName
 from privledger.questions.feature_scores import CustomScores
 from privledger.questions.groups import GroupQuery
 from privledger.questions.grown import Test
 from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.query import Query
+from privledger.questions.question import Derivation
 from privledger.questions.row_encoding import RowEncoding
 from privledger.questions.score import (
     UPDATES,

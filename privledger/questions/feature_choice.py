@@ -13,7 +13,6 @@ from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedN
 from privledger.facts.columns import TableFacts
 from privledger.facts.schema import Schema
 from privledger.mechanisms import TopK
-from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.feature_scores import (
     CustomScores,
     Sketch,
@@ -22,7 +21,7 @@ from privledger.questions.feature_scores import (
     sketch_of,
 )
 from privledger.questions.order_keys import WHOLE_WEIGHT
-from privledger.questions.question import Bound, Noise, drawn_choice, rate_of
+from privledger.questions.question import Bound, Choose
 from privledger.questions.votes import MOST_PRODUCTS, Votes, columns_in, fits_sums
 from privledger.rounding import count, up
 from privledger.tables.chunk import Rows
@@ -45,15 +44,14 @@ def _positions(value: Iterable[Any]) -> tuple[int, ...]:
     return tuple(sorted({count("excluded", place, least=0) for place in value}))
 
 
-@frozen(eq=False)
-class FeatureChoice:
+@frozen(eq=False, repr=False)
+class FeatureChoice(Choose):
     """Which of the handle's features have a high score.
 
     Answered by `TopK` (a set of k), `Exponential` or `PermuteAndFlip` (one feature).
 
     Attributes:
-        data: which records it is asked of: a handle's `Derivation`, whose schema's features
-            are the candidates.
+        data: as of every question; its schema's features are the candidates.
         score: `agreement`: the most records whose class a monotone function of the feature
             can tell. `rank`: |pairs in the same order - pairs in opposite order as the
             target| / records. `correlation`: |sum of products| after mapping feature and
@@ -64,7 +62,6 @@ class FeatureChoice:
             public, or released before. Empty: each counts one.
     """
 
-    data: Derivation = field(converter=derivation_of)
     score: str
     excluded: tuple[int, ...] = field(default=(), converter=_positions)
     votes: Votes | None = None
@@ -72,7 +69,7 @@ class FeatureChoice:
     what: str = "choice of features"
     key: ScoreName = field(factory=ScoreName, repr=False)
     weights: tuple[int, ...] = field(default=(), converter=_weights)
-    by_person: ClassVar[bool] = True
+    by_person = True
     whole: ClassVar[int] = WHOLE_WEIGHT
 
     def __attrs_post_init__(self) -> None:
@@ -98,19 +95,9 @@ class FeatureChoice:
         return evolve(self, excluded=(*self.excluded, *features))
 
     @property
-    def asserted(self) -> bool:
+    def reasons(self) -> tuple[str, ...]:
         """Only custom scores: their bound is an unverified claim."""
-        return self.custom is not None
-
-    @property
-    def label(self) -> str:
-        """What the ledger records: `what`, marked if asserted."""
-        return self.what if self.custom is None else f"asserted: {self.what} ({self.custom.why})"
-
-    @property
-    def cell_count(self) -> int:
-        """One answer for the whole handle."""
-        return 1
+        return () if self.custom is None else (self.custom.why,)
 
     @property
     def candidates(self) -> NDArray[np.int64]:
@@ -123,8 +110,8 @@ class FeatureChoice:
         """How far a record that comes or goes moves a score (docs/proofs/feature-scores.md)."""
         if self.custom is not None:
             low, high = self.custom.change
-            return Bound(self.custom.sensitivity, (low, high))
-        return self.bound_of(self.score, self.data.schema)
+            return Bound(self.custom.sensitivity, (low, high), room=_ROOM)
+        return evolve(self.bound_of(self.score, self.data.schema), room=_ROOM)
 
     @staticmethod
     def bound_of(score: str, schema: Schema) -> Bound:
@@ -135,77 +122,63 @@ class FeatureChoice:
         if score == "rank":
             most = rank_sensitivity(schema)
             return Bound(most, (-1.0, min(1.0, up(1.0 / most))))
-        if score in ("correlation", "votes"):
-            return Bound(1.0, (-1.0, 1.0))
+        if score in ("correlation", "votes"):  # replaced, a row keeps its coin: one block votes
+            return Bound(1.0, (-1.0, 1.0), 1.0 if score == "votes" else None)
         raise InvalidValue("score", score, "one with a derived bound")
 
-    def sensitivity(self, relation: str) -> float:
-        """Bound on a neighbour's change, with room for rounding.
-
-        Replacing is a removal and an arrival, twice as much; but votes of one block only, as
-        the coins belong to the rows.
-        """
-        double = relation != "add_remove" and self.score != "votes"
-        return self.bound.sensitivity * _ROOM * (2 if double else 1)
-
-    def prepare(self, mechanism: Any, relation: str) -> float:
-        """As `Question.prepare`: what scores are multiplied by."""
-        return rate_of(mechanism, self, relation)
-
-    def check_chooser(self, mechanism: Any) -> None:
+    def check_chooser(self, mechanism: object) -> None:
         if isinstance(mechanism, TopK) and mechanism.k >= len(self.candidates):
             raise UnsupportedNode("top-k needs more candidates than it chooses; nothing was read")
 
     def sketch(self, chunk: Rows, state: float) -> Sketch:
-        """As `Question.sketch`: sorted keys or their tallies, sums of products. Scores that see a
+        """As `Ask.sketch`: sorted keys or their tallies, sums of products. Scores that see a
         whole table at once are computed here, and have no chunks."""
         return sketch_of(self.score, self.votes, self.custom, self.data.schema, self.key, chunk,
                          self.weights)
 
     def merge(self, a: Sketch, b: Sketch) -> Sketch:
-        """As `Question.merge`: addition."""
+        """As `Ask.merge`: addition."""
         return merged_of(a, b, self.data.schema)
 
-    def scores(self, merged: Sketch) -> NDArray[np.float64]:
-        """Inside the guard: one score per feature of the handle, shape (features,)."""
+    def scores(self, merged: Sketch, one: int = 1) -> NDArray[np.float64]:
+        """As `Choose.scores`: of every feature of the handle, shape (features,)."""
         return scores_of(self.score, self.votes, self.data.schema, merged, self.weights)
 
-    def finish(self, merged: Sketch, noise: Noise) -> NDArray[np.int64]:
-        """As `Question.finish`: positions of the chosen features, k of them or one."""
-        candidates, source, rate = self.candidates, noise.source, noise.state
-        scores = self.scores(merged)[candidates]
-        if isinstance(noise.mechanism, TopK):
-            return candidates[source.top_k(scores, noise.mechanism.k, rate, noise.mechanism.noise)]
-        return candidates[drawn_choice(scores, np.array([0, len(scores)], dtype=np.int64), noise)]
+    def picked(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As `Choose.picked`: positions of the features, k of them or one."""
+        return self.candidates[chosen]
 
-    def check(self, facts: TableFacts) -> None:
-        """As `Question.check`: candidates and target are the schema's."""
+    @property
+    def follows_records(self) -> bool:
+        """All but votes, whose blocks are private coins."""
+        return self.votes is None
+
+    @property
+    def whole_people(self) -> str:
+        """A block's vote, and what is vouched for, move in full."""
+        return f"a choice by {self.score}" if self.score in ("votes", "custom") else ""
+
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: candidates and target are the schema's."""
         if not facts.has_target:
             raise DataError("the data were protected without a target; nothing was read")
         check_fits(self.score, facts.schema)
         schema = self.data.schema
         if schema is not facts.schema and not set(schema.columns) <= set(facts.schema.columns):
             raise SchemaError("the handle's columns are not the data's")
-        self.data.check(facts)
-        if self.score in ("votes", "custom"):
-            self.data.check_whole_people(facts, f"a choice by {self.score}")
-        self.data.check_labelled(facts, True, "choose by the target on")
-        if facts.chunked:
-            self._check_chunks()
 
-    def _check_chunks(self) -> None:
-        """Refuse scores that no sums lead to."""
-        if self.custom is not None:
+    def check(self, facts: TableFacts) -> None:
+        """As `Ask.check`; and a table in chunks is asked for scores that sums lead to."""
+        super().check(facts)
+        if facts.chunked and self.custom is not None:
             raise UnsupportedNode("custom scores read all records at once, but this table is in "
                                   "chunks. Nothing was read")
-        if self.votes is not None and not fits_sums(self.votes, self.data.schema):
+        if facts.chunked and self.votes is not None and not fits_sums(
+                self.votes, self.data.schema):
             raise UnsupportedNode(
                 f"{self.votes.blocks} blocks times the square of {columns_in(self.data.schema)} "
                 f"columns is over {MOST_PRODUCTS} sums, the limit for a table in chunks. Ask about "
                 "fewer features or blocks. Nothing was read")
-
-    def __repr__(self) -> str:
-        return f"FeatureChoice({self.score!r}, {len(self.data.schema.features)} features)"
 
 
 def rank_sensitivity(schema: Schema) -> float:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import RelationMismatch, SchemaError, UnsupportedNode
 from privledger.facts.columns import TableFacts
 from privledger.mechanisms import PartitionSelection
-from privledger.questions.derivation import Derivation, derivation_of
-from privledger.questions.question import Derived, Noise
+from privledger.questions.question import Ask, Noise
 from privledger.questions.sums import MORE, grid_for
 from privledger.tables.chunk import Rows
 
@@ -43,6 +41,11 @@ class GroupCounts:
 
     counts: dict[str, int]
 
+    def __add__(self, other: GroupCounts) -> GroupCounts:
+        """Of both chunks, name by name."""
+        return GroupCounts({name: self.counts.get(name, 0) + other.counts.get(name, 0)
+                            for name in {**self.counts, **other.counts}})
+
 
 @frozen
 class Selecting:
@@ -60,26 +63,25 @@ class Selecting:
     most: int
 
 
-@frozen(eq=False)
-class GroupQuery(Derived):
+@frozen(eq=False, repr=False)
+class GroupQuery(Ask):
     """The groups of a column of texts, and how many people each has. Takes `PartitionSelection`.
 
     A person of more groups than the mechanism says speaks for so many of them, each choice as
     likely, by the ledger's own coins.
 
     Attributes:
-        data: which records it is asked of: a handle's `Derivation`.
         name: a column of kind `text`.
-        what: a few public words for the ledger.
     """
 
-    data: Derivation = field(converter=derivation_of)
     name: str
     what: str = "groups"
-    by_person: ClassVar[bool] = True
+    by_person = True
+    reads_target = False
+    whole_people = "a choice of groups"
 
     def prepare(self, mechanism: object, relation: str) -> Selecting:
-        """As `Question.prepare`: grid, noise and threshold in whole steps, on the safe side.
+        """As `Ask.prepare`: grid, noise and threshold in whole steps, on the safe side.
 
         Raises:
             UnsupportedNode: another mechanism, or noise of over 2^24 people.
@@ -100,7 +102,7 @@ class GroupQuery(Derived):
                          mechanism.groups_per_person)
 
     def sketch(self, chunk: Rows, state: Selecting) -> GroupCounts:
-        """As `Question.sketch`: people of each group that has any."""
+        """As `Ask.sketch`: people of each group that has any."""
         key = chunk.features.keys[self.name]
         known = np.flatnonzero(key.codes >= 0)
         codes = key.codes[known].astype(np.int64)
@@ -121,13 +123,8 @@ class GroupQuery(Derived):
         kept = order[np.arange(len(pairs)) - first < most]
         return np.asarray(pairs[kept] % max(groups, 1))
 
-    def merge(self, a: GroupCounts, b: GroupCounts) -> GroupCounts:
-        """As `Question.merge`: addition, name by name."""
-        return GroupCounts({name: a.counts.get(name, 0) + b.counts.get(name, 0)
-                            for name in {**a.counts, **b.counts}})
-
     def finish(self, merged: GroupCounts, noise: Noise) -> Groups:
-        """As `Question.finish`: groups whose noisy count is at least the threshold."""
+        """As `Ask.finish`: groups whose noisy count is at least the threshold."""
         names, state = sorted(merged.counts), noise.state
         each = round(1 / state.grid)
         draw = (noise.source.laplace if noise.mechanism.noise == "laplace"
@@ -138,16 +135,10 @@ class GroupQuery(Derived):
         return Groups(tuple(names[at] for at in kept),
                       noisy[kept].astype(np.float64) * state.grid)
 
-    def check(self, facts: TableFacts) -> None:
-        """As `Question.check`: the column is a text, of a table in memory."""
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: the column is a text, of a table in memory."""
         if self.name not in [column.name for column in facts.schema.keys]:
             raise SchemaError("no column of kind text has that name; nothing was read")
         if facts.chunked:
             raise UnsupportedNode("groups of texts are named of a table in memory; nothing was "
                                   "read")
-        self.data.check(facts)
-        self.data.check_whole_people(facts, "a choice of groups")
-        self.data.check_labelled(facts, False, "ask about the target on")
-
-    def __repr__(self) -> str:
-        return f"GroupQuery({self.name!r})"

@@ -13,7 +13,7 @@ from privledger.facts.bins import Bins
 from privledger.facts.columns import TableFacts
 from privledger.facts.values import fixed
 from privledger.questions.blocks import runs
-from privledger.questions.cells import by_predicate
+from privledger.questions.cells import Cells
 from privledger.rounding import count, whole_numbers
 from privledger.tables.chunk import Rows
 
@@ -34,7 +34,7 @@ def _nothing() -> Ints:
 
 
 @frozen(eq=False, repr=False)
-class GrownCells:
+class GrownCells(Cells):
     """The leaves of a complete binary tree; every node of a level has its own test.
 
     Start with `data.root(bins)` and add a level with `grow`. A test of numbers or of ordered
@@ -60,9 +60,8 @@ class GrownCells:
     low: Ints = field(init=False)
     high: Ints = field(init=False)
     open: NDArray[np.bool_] = field(init=False)
-    by_record: bool = field(default=True, init=False)
-    reads_label: bool = field(default=False, init=False)
-    has_coins: bool = field(default=False, init=False)
+    by_record = True
+    reads_label = False
 
     def __attrs_post_init__(self) -> None:
         put = object.__setattr__
@@ -116,9 +115,6 @@ class GrownCells:
             possible[2 * node + 1, starts[feature] : starts[feature + 1]] = False
             possible[2 * node + 1, starts[feature] + cut] = held
         return low, high, possible
-
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: the bins are of the table's columns."""
@@ -232,7 +228,7 @@ class Test:
 
 
 @frozen(eq=False)
-class TreeCells:
+class TreeCells(Cells):
     """A partition by a tree whose tests are public or were released.
 
     Attributes:
@@ -245,9 +241,8 @@ class TreeCells:
     bins: Bins
     tests: tuple[Test, ...] = field(converter=tuple)
     count: int
-    by_record: bool = field(default=True, init=False)
-    reads_label: bool = field(default=False, init=False)
-    has_coins: bool = field(default=False, init=False)
+    by_record = True
+    reads_label = False
 
     def __attrs_post_init__(self) -> None:
         count("TreeCells count", self.count)
@@ -261,9 +256,6 @@ class TreeCells:
             reach += int(test.table.max())
         if not reach < self.count <= 65535:
             raise InvalidValue("TreeCells count", self.count, "above every cell number")
-
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: the bins are of the table's columns."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import InvalidValue, RelationMismatch, UnsupportedNode
+from privledger.errors import InvalidValue, RelationMismatch, SchemaError, UnsupportedNode
 from privledger.facts.columns import TableFacts
 from privledger.facts.values import fixed
 from privledger.mechanisms import RandomizedResponse
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import target_of
 from privledger.questions.cells import CategoryCells
-from privledger.questions.derivation import Derivation, derivation_of
-from privledger.questions.question import Derived, Noise
+from privledger.questions.question import Ask, Derivation, Noise
 from privledger.rounding import whole_numbers
 from privledger.tables.chunk import Rows
 
@@ -41,7 +40,37 @@ def _candidates(value: Any) -> NDArray[np.int64] | None:
 
 
 @frozen(eq=False, repr=False)
-class LabelQuery:
+class Respond(Ask):
+    """Single answers of records, each randomised by itself."""
+
+    kind = "answers"
+
+    @property
+    def candidates(self) -> NDArray[np.int64] | None:
+        """What each may answer; None for every bucket."""
+        return None
+
+    @property
+    def buckets(self) -> int:
+        """How many answers a record may give."""
+        raise NotImplementedError
+
+    def prepare(self, mechanism: object, relation: str) -> int:
+        """As `Ask.prepare`: randomised response alone keeps a single answer private."""
+        if type(mechanism) is not RandomizedResponse:
+            raise UnsupportedNode(f"single {self.kind} take RandomizedResponse; nothing was read")
+        if mechanism.num_buckets != self.buckets:
+            raise UnsupportedNode(f"the answer has {self.buckets} buckets, the mechanism says "
+                                  f"{mechanism.num_buckets}; nothing was read")
+        return self.buckets
+
+    def finish(self, merged: Any, noise: Noise) -> NDArray[np.int64]:
+        """As `Ask.finish`: one noisy answer per record."""
+        return respond(noise.source, merged, self.candidates, noise.mechanism)
+
+
+@frozen(eq=False, repr=False)
+class LabelQuery(Respond):
     """The labels of a handle's records, each randomised by itself; see `Dataset.labels`.
 
     Attributes:
@@ -49,19 +78,22 @@ class LabelQuery:
         candidates: public class positions, shape (rows asked, k); None for every class.
     """
 
-    data: Derivation = field(converter=derivation_of)
     rows: slice | NDArray[np.int64] | None = field(default=None, converter=_rows)
     candidates: NDArray[np.int64] | None = field(default=None, converter=_candidates)
     what: str = "labels"
-    by_person: ClassVar[bool] = True
+    kind = "labels"
+    by_person = by_position = True
+    wording = "ask"
 
-    def prepare(self, mechanism: Any, relation: str) -> Any:
-        """As `Question.prepare`: randomised response alone keeps a single label private."""
-        if type(mechanism) is not RandomizedResponse:
-            raise UnsupportedNode("single labels take RandomizedResponse; nothing was read")
+    @property
+    def buckets(self) -> int:
+        """As `Respond.buckets`: every class, or a record's own list of them."""
+        if self.candidates is not None:
+            return int(self.candidates.shape[1])
+        return len(self.data.schema.target.categories)
 
     def sketch(self, chunk: Rows, state: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As `Question.sketch`: the class of every record that is asked and stands in the chunk,
+        """As `Ask.sketch`: the class of every record that is asked and stands in the chunk,
         zero for those that stand elsewhere.
 
         Args:
@@ -80,21 +112,12 @@ class LabelQuery:
             found[here] = codes[order[place[here]]]
         return found
 
-    def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As `Question.merge`: every record stands in one chunk."""
-        return a + b
-
-    def finish(self, merged: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
-        """As `Question.finish`: one noisy class position per record."""
-        return respond(noise.source, merged, self.candidates, noise.mechanism)
-
-    def check(self, facts: TableFacts) -> None:
-        """As `Question.check`: single labels may be asked here, and of whom is public."""
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: single labels may be asked here, and of whom is public."""
         if not facts.public_features:
             raise RelationMismatch("single labels are released where only labels are protected: a "
                                    "ledger of relation replace_label. Nothing was read")
-        facts.column("", "categorical")
-        self.data.check(facts)
+        check_buckets("", self.data, facts)
         if facts.unit == "person" and facts.most_rows != 1:
             raise UnsupportedNode(f"single labels of people of whom one has {facts.most_rows}: "
                                   "each row would answer separately, and m answers cost m times "
@@ -104,9 +127,6 @@ class LabelQuery:
             raise UnsupportedNode("single labels are asked of public sets of records: not of a "
                                   "sample, a filter, or a part that labels or coins decide. "
                                   "Nothing was read")
-        if not self.data.is_labelled(facts):
-            raise UnsupportedNode("some records have no label: ask "
-                                  "data.partition(LabelledCells())[1]. Nothing was read")
 
     def among(self, positions: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
         """The positions that are asked, out of those of the handle's records.
@@ -139,8 +159,17 @@ class LabelQuery:
         """What the ledger records."""
         return self.what if self.candidates is None else f"{self.what} among public candidates"
 
-    def __repr__(self) -> str:
-        return f"LabelQuery({self.label!r})"
+    def noted(self, state: NDArray[np.int64]) -> str:
+        """As `Ask.noted`: with how many positions are asked."""
+        return f"{self.label} of {len(state)} records"
+
+
+def check_buckets(name: str, data: Derivation, facts: TableFacts) -> None:
+    """Raise `SchemaError` unless the handle's column has the table's categories: an answer beyond
+    its buckets would tell that there is one."""
+    column = facts.column(name, "categorical")
+    if column not in data.schema.columns:
+        raise SchemaError(f"column {column.name!r} of the handle is not the table's")
 
 
 def respond(source: NoiseSource, codes: NDArray[np.int64],
@@ -169,62 +198,54 @@ Pieces = tuple[tuple[int, NDArray[np.int64]], ...]
 
 
 @frozen(eq=False, repr=False)
-class ResponseQuery(Derived):
+class ResponseQuery(Respond):
     """A categorical column of all records, one randomised answer each, in the order of the rows.
 
     For a ledger of relation replace_one: there the positions of rows are public, and one record
     changes one answer. (Where only labels are protected, `data.labels` asks for labels.)
 
     Attributes:
-        data: the whole table's handle, as `Derivation`.
         name: a categorical feature, which has one bucket more for missing values, or "" for the
             target.
-        what: a few public words for the ledger.
     """
 
-    data: Derivation = field(converter=derivation_of)
     name: str
     what: str = "responses"
+    wording = "ask for responses of the target on"
 
     @property
     def buckets(self) -> int:
-        """How many answers a record may give."""
+        """As `Respond.buckets`."""
         schema = self.data.schema
         if not self.name:
             return len(schema.target.categories)
         return len(schema.features[schema.feature_index(self.name)].categories) + 1
 
-    def prepare(self, mechanism: object, relation: str) -> int:
-        """As `Question.prepare`: randomised response over the column's buckets."""
-        if type(mechanism) is not RandomizedResponse:
-            raise UnsupportedNode("single answers take RandomizedResponse; nothing was read")
-        if mechanism.num_buckets != self.buckets:
-            raise UnsupportedNode(f"the column has {self.buckets} buckets, the mechanism says "
-                                  f"{mechanism.num_buckets}; nothing was read")
-        return self.buckets
+    @property
+    def reads_target(self) -> bool:
+        """Only of the target."""
+        return not self.name
 
     def sketch(self, chunk: Rows, state: int) -> Pieces:
-        """As `Question.sketch`: every record's bucket."""
+        """As `Ask.sketch`: every record's bucket."""
         codes = CategoryCells(self.name, state).index(chunk)
         return ((int(chunk.first), np.asarray(codes).astype(np.int64)),)
 
     def merge(self, a: Pieces, b: Pieces) -> Pieces:
-        """As `Question.merge`: stretches, side by side."""
+        """As `Ask.merge`: stretches, side by side."""
         return (*a, *b)
 
-    def finish(self, merged: Pieces, noise: Noise) -> NDArray[np.int64]:
-        """As `Question.finish`: one noisy bucket per record, shape (n_records,)."""
-        codes = np.concatenate([held for _, held in sorted(merged, key=lambda one: one[0])])
-        return noise.source.randomized_response(codes, int(noise.state),
-                                                noise.mechanism.noise_parameter)
+    def finish(self, merged: Any, noise: Noise) -> NDArray[np.int64]:
+        """As `Ask.finish`: one noisy bucket per record, shape (n_records,)."""
+        return super().finish(np.concatenate([held for _, held in sorted(
+            merged, key=lambda one: one[0])]), noise)
 
-    def check(self, facts: TableFacts) -> None:
-        """As `Question.check`: all records of a table whose positions are public."""
-        facts.column(self.name, "categorical")
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: all records of a table whose positions are public."""
+        check_buckets(self.name, self.data, facts)
         if facts.relation != "replace_one":
             raise RelationMismatch("responses of single records need a ledger of relation "
                                    "replace_one, where one record is one answer. Nothing was read")
-        self.data.check(facts)
         if self.data.steps:
             raise UnsupportedNode("responses are asked of all records at once: not of a part, a "
                                   "sample or a filter, whose members are private. Nothing was "
@@ -232,7 +253,3 @@ class ResponseQuery(Derived):
         if facts.chunked:
             raise UnsupportedNode("responses of a table in chunks are not offered: ask of a table "
                                   "in memory. Nothing was read")
-        self.data.check_labelled(facts, not self.name, "ask for responses of the target on")
-
-    def __repr__(self) -> str:
-        return f"ResponseQuery({self.label!r})"

@@ -12,7 +12,8 @@ clip of a block:
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
@@ -23,9 +24,8 @@ from privledger.facts.columns import TableFacts
 from privledger.mechanisms import Laplace
 from privledger.questions.blocks import Block, ClassIs, clipped
 from privledger.questions.cells import Cells, MappedCells, depends_on_label
-from privledger.questions.derivation import Derivation, derivation_of
 from privledger.questions.one_voice import Manner, Voices, voices
-from privledger.questions.question import Noise
+from privledger.questions.question import Ask, Noise
 from privledger.questions.sums import DISCRETE, Recipe, add_noise, cell_sums, recipes, whole_recipe
 from privledger.rounding import up
 from privledger.tables.chunk import Rows
@@ -55,44 +55,32 @@ class Summing:
     shares: tuple[float, ...] = ()
 
 
-@frozen(eq=False)
-class Query:
-    """One question about one handle.
-
-    Attributes:
-        data: which records it is asked of: a handle's `Derivation`.
-        blocks: statistics released together.
-        cells: answered once per cell of a partition, or once for the whole handle.
-        what: a few public words for the ledger.
-    """
-
-    data: Derivation = field(converter=derivation_of)
-    blocks: tuple[Block, ...] = field(converter=_blocks)
-    cells: Cells | None = None
-    what: str = "query"
-    by_person: ClassVar[bool] = True
-
-    def __attrs_post_init__(self) -> None:
-        if not self.blocks:
-            raise InvalidValue("Query blocks", (), "at least one block")
+@frozen(eq=False, repr=False)
+class Sum(Ask):
+    """Clipped summands of records, added up in every group, with noise on the sums."""
 
     @property
-    def asserted(self) -> bool:
-        """Whether somebody merely vouches for part of the sensitivity."""
-        return any(block.asserted for block in self.blocks)
+    def blocks(self) -> tuple[Block, ...]:
+        """The summands, released together."""
+        raise NotImplementedError
 
     @property
-    def label(self) -> str:
-        """What the ledger records: `what`, marked if asserted."""
-        if not self.asserted:
-            return self.what
-        reasons = "; ".join(str(getattr(b, "why", "")) for b in self.blocks if b.asserted)
-        return f"asserted: {self.what} ({reasons})"
+    def clips(self) -> tuple[float, ...]:
+        """As `Ask.clips`: of every block."""
+        return tuple(block.clip for block in self.blocks)
 
     @property
-    def cell_count(self) -> int:
-        """Cells that are answered; 1 without a partition."""
-        return 1 if self.cells is None else self.cells.count
+    def reasons(self) -> tuple[str, ...]:
+        """As `Ask.reasons`: of blocks that somebody vouches for."""
+        return tuple(block.why for block in self.blocks if block.asserted)
+
+    @property
+    def apart(self) -> bool:
+        """As `Ask.apart`: for parts by records alone, so that only theirs cost. Else everybody is
+        looked at, and those who are not asked, or cannot pay, add nothing."""
+        steps = self.data.steps
+        return not steps or (self.follows_records and all(
+            step.context.kind == "part" for step in steps))
 
     def sensitivity(self, block: Block, relation: str, norm: int) -> float:
         """Bound on how far one neighbour moves the block, in the L1 or L2 norm."""
@@ -100,10 +88,8 @@ class Query:
             return block.clip
         if block.signed:
             return 2 * block.clip
-        if not self._moves(relation):
-            if block.width == 1:
-                return block.clip
-            return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
+        if not self._moves(relation) and block.width == 1:
+            return block.clip
         return up(math.sqrt(2) * block.clip) if norm == 2 else 2 * block.clip
 
     def _moves(self, relation: str) -> bool:
@@ -112,7 +98,7 @@ class Query:
             relation != "replace_label" or depends_on_label(self.cells))
 
     def prepare(self, mechanism: Any, relation: str) -> Summing:
-        """As `Question.prepare`: a grid and a noise scale for every block."""
+        """As `Ask.prepare`: a grid and a noise scale for every block."""
         if type(mechanism) in DISCRETE:
             whole = whole_recipe(mechanism, self.blocks, relation, self._moves(relation))
             return Summing((whole,), 2, relation=relation)
@@ -133,7 +119,7 @@ class Query:
         return [clipped(block, chunk, state.norm) for block in self.blocks]
 
     def sketch(self, chunk: Rows, state: Summing) -> tuple[NDArray[np.int64], ...]:
-        """As `Question.sketch`: sums in grid steps, one array of shape (cells, width) per block.
+        """As `Ask.sketch`: sums in grid steps, one array of shape (cells, width) per block.
 
         Contributions are cut towards zero to whole steps first, so sums do not depend on the
         order or the chunk (docs/proofs/gaussian.md). Under unit person a chunk holds everything
@@ -148,10 +134,7 @@ class Query:
             cells = None if cells is None else cells[mask]
             values = [array if array is None else array[mask] for array in values]
             n_rows = int(mask.sum())
-        return tuple(
-            cell_sums(array, recipe.grid, cells, self.cell_count, n_rows, block.width,
-                      math.ceil(block.clip / recipe.grid))
-            for block, recipe, array in zip(self.blocks, state.recipes, values, strict=True))
+        return self._added(values, cells, n_rows, state)
 
     def voices(self, chunk: Rows, state: Summing) -> Voices:
         """Inside the guard, under unit person: what each person says (docs/proofs/people.md)."""
@@ -181,43 +164,56 @@ class Query:
     def _manner(self, state: Summing) -> Manner:
         shares = state.shares or (1.0,)
         total = math.fsum(shares)
-        return Manner(state.norm, state.relation, [block.clip for block in self.blocks],
+        return Manner(state.norm, state.relation, self.clips,
                       None if state.norm == 1 else [share / total for share in shares],
                       any(step.context.kind == "part" for step in self.data.steps))
 
     def told(self, said: Voices, state: Summing) -> tuple[NDArray[np.int64], ...]:
         """Inside the guard: what people say, in whole grid steps, added up."""
+        return self._added(said.values, said.cell, len(said.who), state)
+
+    def _added(self, values: Sequence[NDArray[np.float64] | None], cells: NDArray[Any] | None,
+               n: int, state: Summing) -> tuple[NDArray[np.int64], ...]:
         return tuple(
-            cell_sums(array, recipe.grid, said.cell, self.cell_count, len(said.who), block.width,
+            cell_sums(array, recipe.grid, cells, self.cell_count, n, block.width,
                       math.ceil(block.clip / recipe.grid))
-            for block, recipe, array in zip(self.blocks, state.recipes, said.values, strict=True))
+            for block, recipe, array in zip(self.blocks, state.recipes, values, strict=True))
 
-    def merge(self, a: tuple[NDArray[np.int64], ...],
-              b: tuple[NDArray[np.int64], ...]) -> tuple[NDArray[np.int64], ...]:
-        """As `Question.merge`: addition."""
-        return tuple(one + other for one, other in zip(a, b, strict=True))
-
-    def finish(self, merged: tuple[NDArray[np.int64], ...],
-               noise: Noise) -> NDArray[np.float64] | list[NDArray[np.float64]]:
-        """As `Question.finish`: one array per block, and without a list if there is one block."""
-        noisy = add_noise(noise.mechanism, merged, noise.state.recipes, noise.source)
-        answers = [self._shaped(array) for array in noisy]
+    def finish(self, merged: tuple[NDArray[np.int64], ...], noise: Noise) -> Any:
+        """As `Ask.finish`: one array per block, and without a list if there is one block."""
+        noisy = [array if self.cells is not None else array[0] for array in add_noise(
+            noise.mechanism, merged, noise.state.recipes, noise.source)]
+        answers = [array[..., 0] if array.shape[-1] == 1 else array for array in noisy]
         return answers[0] if len(answers) == 1 else answers
 
-    def _shaped(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.cells is None:
-            array = array[0]
-        return array[..., 0] if array.shape[-1] == 1 else array
+    @property
+    def reads_target(self) -> bool:
+        """If a block or the cells do."""
+        return any(block.reads_target for block in self.blocks) or (
+            self.cells is not None and self.cells.reads_label)
 
-    def check(self, facts: TableFacts) -> None:
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: blocks and cells fit the table."""
         for block in self.blocks:
             block.check(facts)
-        asks = any(block.reads_target for block in self.blocks)
         if self.cells is not None:
             self.cells.check(facts)
-            asks |= self.cells.reads_label
-        self.data.check(facts)
-        self.data.check_labelled(facts, asks, "ask about the target on")
 
-    def __repr__(self) -> str:
-        return f"Query({self.label!r}, {self.cell_count} cells)"
+
+@frozen(eq=False, repr=False)
+class Query(Sum):
+    """One question about one handle.
+
+    Attributes:
+        blocks: statistics released together.
+        cells: answered once per cell of a partition, or once for the whole handle.
+    """
+
+    blocks: tuple[Block, ...] = field(converter=_blocks)
+    cells: Cells | None = None
+    what: str = "query"
+    by_person = True
+
+    def __attrs_post_init__(self) -> None:
+        if not self.blocks:
+            raise InvalidValue("Query blocks", (), "at least one block")

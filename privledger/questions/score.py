@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, SchemaError
 from privledger.facts.columns import TableFacts
 from privledger.facts.values import refuse
-from privledger.questions.blocks import runs, target_of
+from privledger.questions.blocks import Block, runs, target_of
 from privledger.questions.cells import (
     CategoryCells,
+    Cells,
     CoinCells,
     IntervalCells,
-    by_predicate,
     check_edges,
     to_edges,
 )
@@ -233,7 +233,7 @@ def residuals_of(score: Score, rows: Rows) -> NDArray[np.float64]:
 
 
 @frozen(eq=False)
-class Gradient:
+class Gradient(Block):
     """Negative gradient of the loss, target minus mean.
 
     Attributes:
@@ -247,9 +247,7 @@ class Gradient:
     width: int
     filtered: bool = False
     coordinate: int | None = None
-    signed: bool = field(default=True, init=False)
-    asserted: bool = field(default=False, init=False)
-    reads_target: bool = field(default=True, init=False)
+    signed = True
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
@@ -283,7 +281,7 @@ class Gradient:
 
 
 @frozen(eq=False)
-class LinearGradient:
+class LinearGradient(Block):
     """The negative gradient of a loss by the weights of a linear score: residual x encoded row.
 
     One vector per record for all classes, clipped as one; class by class, in each the columns of
@@ -299,8 +297,7 @@ class LinearGradient:
     encoding: RowEncoding
     clip: float
     score: Score | None = None
-    signed: bool = field(default=True, init=False)
-    asserted: bool = field(default=False, init=False)
+    signed = True
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)
@@ -347,7 +344,7 @@ def _within(score: Score, rows: Rows, bound: float) -> NDArray[np.bool_]:
 
 
 @frozen(eq=False)
-class Hessian:
+class Hessian(Block):
     """Second derivative of the loss, scaled so that its largest value is one.
 
     Attributes:
@@ -356,11 +353,6 @@ class Hessian:
 
     score: Score
     within: float | None = None
-    clip: float = field(default=1.0, init=False)
-    width: int = field(default=1, init=False)
-    signed: bool = field(default=False, init=False)
-    asserted: bool = field(default=False, init=False)
-    reads_target: bool = field(default=True, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self.within is not None:
@@ -388,14 +380,12 @@ class Hessian:
 
 
 @frozen(eq=False)
-class ResidualCells:
+class ResidualCells(Cells):
     """Cells between public edges of |target - mean| under a score."""
 
     score: Score
     edges: tuple[float, ...] = field(converter=to_edges)
-    by_record: bool = field(default=False, init=False)
-    reads_label: bool = field(default=True, init=False)
-    has_coins: bool = field(default=False, init=False)
+    has_coins = False
 
     def __attrs_post_init__(self) -> None:
         check_edges(self.edges)
@@ -409,9 +399,6 @@ class ResidualCells:
     def below(self) -> tuple[Score]:
         """What may move on."""
         return (self.score,)
-
-    def certificate(self, public_features: bool) -> str:
-        return by_predicate(self.reads_label, public_features)
 
     def check(self, facts: TableFacts) -> None:
         """As `Cells.check`: the score fits."""

@@ -207,10 +207,10 @@ class Tally:
         np.cumsum(self.sums, axis=0, out=upto[1:])
         return Runs(self.node, self.value, upto)
 
-    def plus(self, other: Tally | Tabled) -> Tally | Tabled:
+    def __add__(self, other: Tally | Tabled) -> Tally | Tabled:
         """Both together."""
         if isinstance(other, Tabled):
-            return other.plus(self)
+            return other + self
         keys, place = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
         sums = np.zeros((len(keys), self.sums.shape[1]), dtype=np.int64)
         np.add.at(sums, place, np.concatenate([self.sums, other.sums]))
@@ -235,7 +235,7 @@ class Tabled:
     table: Ints
     counting: int
 
-    def plus(self, other: Tally | Tabled) -> Tabled:
+    def __add__(self, other: Tally | Tabled) -> Tabled:
         """Both together."""
         if isinstance(other, Tabled):
             return Tabled(self.feature, self.table + other.table, self.counting)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -19,12 +18,10 @@ from privledger.facts.columns import TableFacts
 from privledger.mechanisms import SparseVector
 from privledger.questions.blocks import Block
 from privledger.questions.cells import follows_records
-from privledger.questions.derivation import Derivation, derivation_of
-from privledger.questions.query import Query, Summing
-from privledger.questions.question import Noise
+from privledger.questions.query import Query, Sum, Summing
+from privledger.questions.question import Derivation, Noise, derivation_of
 from privledger.questions.sums import MORE, Recipe, grid_for
 from privledger.rounding import count, downward, moderate, number, upward
-from privledger.tables.chunk import Rows
 
 MOST_DEPTH = 100
 MOST_STEPS = 1 << 62
@@ -67,31 +64,29 @@ class ThresholdRun:
         """Nothing of a table goes into it."""
 
 
-@frozen
-class Crossing:
+@frozen(eq=False)
+class Crossing(Summing):
     """How one comparison is made, in whole steps of the node's grid. Public.
 
     Attributes:
-        summing: of the sum. threshold: rounded down to whole steps.
+        threshold: rounded down to whole steps.
         run_noise, noise: Laplace parameters of the threshold, and of the sum.
         level: the threshold with the run's noise, once it is drawn; that is not public.
     """
 
-    summing: Summing
-    threshold: int
-    run_noise: float
-    noise: float
+    threshold: int = 0
+    run_noise: float = 0.0
+    noise: float = 0.0
     level: int | None = None
 
 
 @frozen(eq=False, repr=False)
-class AboveThreshold:
+class AboveThreshold(Sum):
     """Whether one sum with noise is at least a threshold with the run's noise.
 
     Attributes:
-        run: which run it belongs to. data: which records it is about.
+        run: which run it belongs to.
         block: what is added up. threshold: public, in the unit of the sum.
-        what: a few public words for the ledger.
     """
 
     run: ThresholdRun
@@ -99,30 +94,20 @@ class AboveThreshold:
     block: Block
     threshold: float = field(converter=_threshold)
     what: str = "sum"
-    by_person: ClassVar[bool] = True
+    by_person = True
 
     @property
-    def query(self) -> Query:
-        """The sum that is compared."""
-        return Query(self.data, (self.block,), None, self.what)
-
-    @property
-    def asserted(self) -> bool:
-        """Whether somebody vouches for the block; `check` refuses it then."""
-        return self.block.asserted
+    def blocks(self) -> tuple[Block, ...]:
+        """The summand."""
+        return (self.block,)
 
     @property
     def label(self) -> str:
         """What the ledger records, of the first question of the run."""
         return f"a stream of sums above thresholds, from: {self.what}"
 
-    @property
-    def cell_count(self) -> int:
-        """One answer."""
-        return 1
-
     def prepare(self, mechanism: object, relation: str) -> Crossing:
-        """As `Question.prepare`: one grid for the whole run, from the node alone.
+        """As `Ask.prepare`: one grid for the whole run, from the node alone.
 
         Raises:
             UnsupportedNode: another mechanism, or a sum that moves further than the node says, or
@@ -130,7 +115,7 @@ class AboveThreshold:
         """
         if type(mechanism) is not SparseVector:
             raise UnsupportedNode("a stream of thresholds takes SparseVector; nothing was read")
-        bound = self.query.sensitivity(self.block, relation, 1)
+        bound = self.sensitivity(self.block, relation, 1)
         if not bound <= mechanism.sensitivity * MORE:
             raise UnsupportedNode(f"one record moves the sum by {upward(bound)}, the mechanism "
                                   f"says {downward(mechanism.sensitivity)}; nothing was read")
@@ -141,30 +126,21 @@ class AboveThreshold:
                   for scale in (mechanism.threshold_scale, mechanism.query_scale)]
         grid = grid_for(mechanism.sensitivity, max(scales))
         threshold = math.floor(Fraction(self.threshold) / Fraction(grid))
-        return Crossing(Summing((Recipe(grid, scales[1] / grid, 0.0),), 1, relation=relation),
-                        max(-MOST_STEPS, min(threshold, MOST_STEPS)),
-                        scales[0] / grid, scales[1] / grid)
-
-    def sketch(self, chunk: Rows, state: Crossing) -> tuple[NDArray[np.int64], ...]:
-        """As `Question.sketch`: as the query."""
-        return self.query.sketch(chunk, state.summing)
-
-    def merge(self, a: tuple[NDArray[np.int64], ...],
-              b: tuple[NDArray[np.int64], ...]) -> tuple[NDArray[np.int64], ...]:
-        """As `Question.merge`: addition."""
-        return self.query.merge(a, b)
+        return Crossing((Recipe(grid, scales[1] / grid, 0.0),), 1, relation=relation,
+                        threshold=max(-MOST_STEPS, min(threshold, MOST_STEPS)),
+                        run_noise=scales[0] / grid, noise=scales[1] / grid)
 
     def finish(self, merged: tuple[NDArray[np.int64], ...], noise: Noise) -> NDArray[np.int64]:
-        """As `Question.finish`: 1 for above and 0 for below, shape ()."""
+        """As `Ask.finish`: 1 for above and 0 for below, shape ()."""
         state: Crossing = noise.state
         assert state.level is not None, "the run's noise is drawn first"
         drawn = int(noise.source.laplace(state.noise, 1)[0])
         return np.array(int(int(merged[0][0, 0]) + drawn >= state.level), dtype=np.int64)
 
-    def check(self, facts: TableFacts) -> None:
-        """As `Question.check`: as the query, and below the run's handle only what follows from
+    def fits(self, facts: TableFacts) -> None:
+        """As `Ask.fits`: as the query, and below the run's handle only what follows from
         the records: a sample there would be asked at the price of everybody."""
-        self.query.check(facts)
+        super().fits(facts)
         if self.asserted or self.block.width != 1:
             raise UnsupportedNode("sparse vector compares one number whose sensitivity is "
                                   "derived; nothing was read")
@@ -174,6 +150,3 @@ class AboveThreshold:
                 step.context.kind == "part" and follows_records(step.cells) for step in below):
             raise UnsupportedNode("a run of sparse vector asks its own handle, which is behind no "
                                   "filter, and parts of it that records decide; nothing was read")
-
-    def __repr__(self) -> str:
-        return f"AboveThreshold({self.what!r})"

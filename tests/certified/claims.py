@@ -37,12 +37,11 @@ from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import Block, ClassIs, ColumnValue, Ones, TargetShares
 from privledger.questions.cells import CategoryCells, Cells, CrossCells, IntervalCells
 from privledger.questions.choice import Choice, LabelChoice
-from privledger.questions.derivation import Derivation
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
-from privledger.questions.question import Noise
+from privledger.questions.question import Derivation, Noise
 from privledger.questions.score import Score
 from privledger.questions.votes import Votes
 from privledger.tables.chunk import Rows

@@ -359,29 +359,21 @@ def test_orders_of_a_strangers_own_make_poison_no_cache():
     assert check_orders((8.0,)) == (8.0,)
 
 
-def changed_blocks(data):
-    """Questions whose fields say something else than their classes allow."""
-    ones = pl.questions.Ones()
-    put(ones, "clip", 1e-9)
-    yield data.query((ones,))
-    flag = pl.questions.TargetShares()
-    put(flag, "clip", 1e-9)
-    yield data.query((flag,))
-    score = data.score("squared", [0.0])
-    gradient = score.gradient(1.0)
-    put(gradient, "signed", False)
-    put(gradient, "width", 1)
-    hessian = score.hessian()
-    put(hessian, "clip", 1e-9)
-    yield data.query((hessian,))
-
-
-def test_fields_that_follow_from_the_class_cannot_be_set(owner, data):
+def test_what_follows_from_the_class_cannot_be_set(owner, data):
     """A count with a sensitivity of 1e-9 had noise of 1e-9."""
-    for query in changed_blocks(data):
-        with owner.request(WIDE, data) as session:
-            answer = np.ravel(session.release(WIDE, query))[0]
-        assert abs(answer - N) > 1e-3  # wrong with chance about 1e-6: the noise is 1,000 wide
+    ones, score = pl.questions.Ones(), data.score("squared", [0.0])
+    for block, name in ((ones, "clip"), (pl.questions.TargetShares(), "clip"), (ones, "asserted"),
+                        (score.gradient(1.0), "signed"), (score.hessian(), "clip"),
+                        (pl.questions.CustomValue(len, 1.0, "why"), "asserted"),
+                        (data.cells("c"), "reads_label"), (data.count(), "by_person"),
+                        (data.labels(), "by_position"), (data.count(), "clips")):
+        with pytest.raises(AttributeError):
+            put(block, name, False)
+        with pytest.raises(AttributeError):
+            setattr(block, name, False)
+    with owner.request(WIDE, data) as session:
+        answer = np.ravel(session.release(WIDE, data.query((ones,))))[0]
+    assert abs(answer - N) > 1e-3  # wrong with chance about 1e-6: the noise is 1,000 wide
 
 
 def test_a_custom_function_changes_nothing_of_the_release_it_runs_in(owner, data):

@@ -16,7 +16,7 @@ from privledger.graph import Context
 from privledger.kernels.asking import _cut
 from privledger.noise.samplers import integers_below
 from privledger.questions.cells import CoinCells
-from privledger.questions.derivation import Step
+from privledger.questions.question import Step
 
 N = 60
 COLUMNS = (

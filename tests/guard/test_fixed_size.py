@@ -14,7 +14,7 @@ from privledger.broker.wire import WireDescriber, WireReader
 from privledger.graph import Context
 from privledger.noise.samplers import subset
 from privledger.questions.cells import CoinCells
-from privledger.questions.derivation import Step
+from privledger.questions.question import Step
 from privledger.questions.votes import Votes
 
 SCHEMA = pl.Schema("people", (

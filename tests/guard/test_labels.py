@@ -17,8 +17,8 @@ from privledger.cli.app import main
 from privledger.graph import Context
 from privledger.guard.vault import _vault_of
 from privledger.noise.source import SystemSource
-from privledger.questions.derivation import Step
 from privledger.questions.label_query import respond
+from privledger.questions.question import Step
 from tests.bodies import body_of
 
 SCHEMA = pl.Schema("people", (

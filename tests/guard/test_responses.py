@@ -114,3 +114,17 @@ def test_every_field_arrives():
     asked = data.responses("colour")
     found = reader.query(json.loads(json.dumps(describer.query(asked))))
     assert (found.name, found.what) == (asked.name, asked.what)
+
+
+@pytest.mark.parametrize("name", ["kind", "colour"])
+def test_a_handle_with_fewer_categories_tells_nothing(name):
+    """An answer or an error told whether any record has a category that the handle leaves out."""
+    fewer = pl.Schema("people", tuple(
+        pl.Column(one.name, one.kind, one.role, categories=one.categories[:1]) if one.name == name
+        else one for one in SCHEMA.columns))
+    for many in (N, 1):  # with and without the other categories
+        ledger, data = guarded(X={key: held[:many] for key, held in X.items()}, y=Y[:many])
+        forged = pl.Dataset(fewer, data._vault, ledger=data.ledger)
+        with pytest.raises(pl.errors.SchemaError, match="not the table's"):
+            ask(ledger, data, pl.RandomizedResponse(0.5, 2), forged.responses(name))
+        assert data._vault.opened == 0

@@ -6,35 +6,28 @@ import json
 
 import numpy as np
 import pytest
-from attrs import field, frozen
+from attrs import frozen
 
 import privledger as pl
 from privledger.broker.child import Elsewhere
 from privledger.broker.wire import WireDescriber, WireReader
 from privledger.questions import closed_set
-from privledger.questions.derivation import Derivation, derivation_of
+from privledger.questions.question import Ask
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
                          pl.Column("t", "categorical", "target", categories=("n", "p"))))
 
 
-@frozen(eq=False)
-class Halves:
+@frozen(eq=False, repr=False)
+class Halves(Ask):
     """How many records lie in each half of a column: whole numbers, with whole noise."""
 
-    data: Derivation = field(converter=derivation_of)
     name: str
     what: str = "halves"
-    asserted: bool = field(default=False, init=False)
-    cell_count: int = field(default=2, init=False)
+    cell_count = 2
 
-    @property
-    def label(self):
-        return self.what
-
-    def check(self, facts):
+    def fits(self, facts):
         facts.column(self.name, "numeric")
-        self.data.check(facts)
 
     def prepare(self, mechanism, relation):
         if type(mechanism) is not pl.Gaussian or mechanism.shares:
@@ -44,9 +37,6 @@ class Halves:
     def sketch(self, chunk, state):
         column = chunk.features.arrays[chunk.features.schema.feature_index(self.name)]
         return np.bincount((column >= 0.5).astype(np.int64), minlength=2)
-
-    def merge(self, a, b):
-        return a + b
 
     def finish(self, merged, noise):
         return merged + noise.source.gaussian(np.full(2, noise.state), 2)

@@ -12,8 +12,8 @@ import pytest
 from attrs import evolve
 
 import privledger as pl
-from privledger.questions.derivation import Derivation, Step
 from privledger.questions.query import Query
+from privledger.questions.question import Derivation, Step
 from tests.properties.test_sensitivity import queries
 from tests.voices.tables import RELATIONS, People
 

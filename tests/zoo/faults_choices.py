@@ -37,44 +37,45 @@ FAULTS: tuple[Fault, ...] = (
         "Scores that rise and fall are treated as if a record moved all of them one way."),
     Fault(
         "fit-moves-by-one", "sensitivity", CHOICE,
-        "            return Bound(2.0 if self.labels is not None else 1.0, (-1.0, 0.0))\n",
-        "            return Bound(1.0, (-1.0, 0.0))\n",
+        "            return Bound(2.0 if self.labels is not None else 1.0, (-1.0, 0.0), "
+        "room=room)\n",
+        "            return Bound(1.0, (-1.0, 0.0), room=room)\n",
         "joint", (LOCK,),
         "A record moves a squared error of classes by up to two."),
     Fault(
         "gain-moves-by-one", "sensitivity", CHOICE,
-        "            return Bound(3.0, (-1.0, 1 / 3))\n",
-        "            return Bound(1.0, (-1.0, 1 / 3))\n",
+        "            return Bound(3.0, (-1.0, 1 / 3), room=room)\n",
+        "            return Bound(1.0, (-1.0, 1 / 3), room=room)\n",
         "dpboost", (LOCK,),
         "A record moves the gain by up to three clips squared, not one."),
     Fault(
         "choice-replaced-as-added", "relation", CHOICE,
-        'room * (1 if relation == "add_remove" else 2)',
-        "room",
+        "(-1.0, 0.0), room=room)",
+        "(-1.0, 0.0), 1.0, room)",
         "joint-replace", (LOCK,),
         "Replacing is a removal and an arrival: a score moves twice as far."),
     Fault(
         "label-choice-replaced-as-added", "relation", CHOICE,
-        '        return 1.0 if relation == "add_remove" else 2.0\n',
-        "        return 1.0\n",
+        "        return Bound(1.0, (0.0, 1.0))\n",
+        "        return Bound(1.0, (0.0, 1.0), 1.0)\n",
         "mrf-replace", (LOCK,),
         "A replaced record takes one from a class and gives one to another."),
     Fault(
         "cut-at-the-record", "weights of cuts", CHOICE,
-        "                offset = source.uniform_below(options.length[chosen])\n",
+        "                offset = noise.source.uniform_below(options.length[chosen])\n",
         "                offset = 0 * options.length[chosen]\n",
         "diprime", (LOCK,),
         "The cut is the first of its run, which begins at somebody's value."),
     Fault(
         "cut-in-the-middle", "weights of cuts", CHOICE,
-        "                offset = source.uniform_below(options.length[chosen])\n",
+        "                offset = noise.source.uniform_below(options.length[chosen])\n",
         "                offset = options.length[chosen] // 2\n",
         "joint", (LOCK,),
         "The cut lies halfway between two records' values, so it tells them."),
     Fault(
-        "label-by-majority", "argmax instead of draw", CHOICE,
-        "        return drawn_choice(merged / float(noise.one), starts, noise) - starts[:-1]\n",
-        "        return merged.reshape(-1, self.labels.count).argmax(axis=1)\n",
+        "label-by-majority", "argmax instead of draw", RATES,
+        "        return self.picked(drawn_choice(score.ravel(), starts, noise) - starts[:-1])\n",
+        "        return self.picked(score.argmax(axis=1))\n",
         "mrf", (LOCK, GUESS),
         "The most frequent class of a leaf is told without noise."),
     Fault(
@@ -154,29 +155,28 @@ FAULTS: tuple[Fault, ...] = (
         "A record moves the rank score by one and a half."),
     Fault(
         "features-replaced-as-added", "relation", FEATURE_CHOICE,
-        '        double = relation != "add_remove" and self.score != "votes"\n',
-        "        double = False\n",
+        "            return Bound(1.0, (0.0, 1.0))\n",
+        "            return Bound(1.0, (0.0, 1.0), 1.0)\n",
         "dpsis-replace", (LOCK,),
         "A replaced record moves an agreement by two, one for each half of the change."),
     Fault(
-        "best-feature-always", "argmax instead of draw", FEATURE_CHOICE,
-        "        return candidates[drawn_choice(scores, np.array([0, len(scores)], "
-        "dtype=np.int64), noise)]\n",
-        "        return candidates[[int(scores.argmax())]]\n",
+        "best-feature-always", "argmax instead of draw", RATES,
+        "    return source.choose(score, ones if weights is None else weights, starts, rate)\n",
+        "    return starts[:-1] + int(score.argmax())\n",
         "dpsis", (LOCK, GUESS),
         "The feature with the highest score is told without noise."),
     Fault(
-        "top-k-at-k-times-the-rate", "exponential rate", FEATURE_CHOICE,
-        "source.top_k(scores, noise.mechanism.k, rate, noise.mechanism.noise)",
-        "source.top_k(scores, noise.mechanism.k, noise.mechanism.k * rate, "
-        "noise.mechanism.noise)",
+        "top-k-at-k-times-the-rate", "exponential rate", RATES,
+        "source.top_k(score, mechanism.k, rate, mechanism.noise)",
+        "source.top_k(score, mechanism.k, mechanism.k * rate, mechanism.noise)",
         "dpsis-topk", (LOCK,),
         "A set of k is drawn as if each of them had the whole epsilon."),
     Fault(
         "features-with-votes", "candidates from data", FEATURE_CHOICE,
-        "        candidates, source, rate = self.candidates, noise.source, noise.state\n",
-        "        candidates, source, rate = (self.candidates[self.scores(merged)[self.candidates] "
-        "> 0], noise.source, noise.state)\n",
+        "        return scores_of(self.score, self.votes, self.data.schema, merged, "
+        "self.weights)\n",
+        "        found = scores_of(self.score, self.votes, self.data.schema, merged, "
+        "self.weights)\n        return np.where(found > 0, found, -1e4)\n",
         "dpsis-votes", (LOCK,),
         "A feature that no block voted for cannot be chosen: choosing one tells of a vote."),
     Fault(

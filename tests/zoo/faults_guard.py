@@ -151,9 +151,11 @@ FAULTS: tuple[Fault, ...] = (
         "Whoever takes part pays nothing."),
     Fault(
         "choices-not-charged", "charge", RELEASE,
-        "    inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n",
-        "    if isinstance(question, Query):\n"
-        "        inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n",
+        "    inside.charge(leaf, question.data.chain, question.noted(state), "
+        "question.cell_count)\n",
+        "    if question.clips:\n"
+        "        inside.charge(leaf, question.data.chain, question.noted(state), "
+        "question.cell_count)\n",
         "joint", (LOCK, KIT),
         "A choice is answered without taking its node off the plan or into the history."),
     Fault(
@@ -171,12 +173,12 @@ FAULTS: tuple[Fault, ...] = (
         "The history says twice the noise that was drawn."),
     Fault(
         "count-in-the-question", "leak of a count", RELEASE,
-        "        return question.finish(ask(held, task, inside.members, inside.spends), noise)\n\n"
-        "    return inside.read(look)\n",
-        "        if isinstance(question, Query):\n"
-        "            inside.log.add((), leaf, str(held.n), 1)\n"
-        "        return question.finish(ask(held, task, inside.members, inside.spends), noise)\n\n"
-        "    return inside.read(look)\n",
+        "        return task.question.finish(ask(held, task, inside.members, inside.spends), "
+        "noise)\n",
+        "        if task.question.clips:\n"
+        "            inside.log.add((), noise.mechanism, str(held.n), 1)\n"
+        "        return task.question.finish(ask(held, task, inside.members, inside.spends), "
+        "noise)\n",
         "joint", (LOCK,),
         "The number of records is written into the history."),
     Fault(
@@ -189,9 +191,11 @@ FAULTS: tuple[Fault, ...] = (
         "The history says how many records the table has, which is private."),
     Fault(
         "read-before-the-charge", "charge", RELEASE,
-        "    inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n",
+        "    inside.charge(leaf, question.data.chain, question.noted(state), "
+        "question.cell_count)\n",
         "    inside.read(lambda held: None)\n"
-        "    inside.charge(leaf, question.data.chain, question.label, question.cell_count)\n",
+        "    inside.charge(leaf, question.data.chain, question.noted(state), "
+        "question.cell_count)\n",
         "joint", (LOCK, KIT),
         "Rows are read before it is known whether the plan holds the release."),
     Fault(

@@ -31,8 +31,8 @@ FAULTS: tuple[Fault, ...] = (
         "A replaced record moves a signed sum from one end to the other, twice its clip."),
     Fault(
         "replaced-cell-forgotten", "sensitivity", QUERY,
-        "2 * block.clip\n        return up(math.sqrt(2) * block.clip) if norm == 2 else",
-        "2 * block.clip\n        return block.clip if norm == 2 else",
+        "        return up(math.sqrt(2) * block.clip) if norm == 2 else",
+        "        return block.clip if norm == 2 else",
         "sgbdt-replace", (LOCK,),
         "A replaced record leaves one cell and enters another: the root of two, not one."),
     Fault(
@@ -134,7 +134,9 @@ FAULTS: tuple[Fault, ...] = (
         "Missing cells count as the mean of the others, so one record moves all of them."),
     Fault(
         "refuses-extremes", "class of an error", BLOCKS,
-        "        values: NDArray[np.float64] = (column - self.center) / self.scale\n",
+        "        values: NDArray[np.float64] = (numbers_of(self.name, rows) - self.center) / "
+        "self.scale\n",
+        "        column = numbers_of(self.name, rows)\n"
         "        values: NDArray[np.float64] = (column - self.center) / (self.scale if np.nanmax("
         "column, initial=-1e9) < self.center + 0.9995 * self.scale else refuse_code())\n",
         "sgbdt-number", (LOCK, KIT),

@@ -16,8 +16,8 @@ from privledger.graph import Context, IndividualFilter, Node, OneOf, Parallel, R
 from privledger.graph.nodes import children
 from privledger.kernels.asking import Members
 from privledger.questions.cells import CoinCells, CrossCells
-from privledger.questions.derivation import Derivation
 from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.question import Derivation
 from privledger.questions.threshold import AboveThreshold
 from privledger.tables.chunk import Rows
 from privledger.testing.lockstep.kept import Broken, RecordedCoins, RecordedRun, Release, Words

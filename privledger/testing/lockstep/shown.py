@@ -30,7 +30,7 @@ from privledger.mechanisms import (
 from privledger.numerals import upward
 from privledger.questions.choice import Choice
 from privledger.questions.one_voice import Voices
-from privledger.questions.query import Query, Summing
+from privledger.questions.query import Sum, Summing
 from privledger.questions.sums import cell_sums
 from privledger.tables.chunk import Rows
 from privledger.testing.lockstep.answering import answer_steps, blocks_of, main_draws
@@ -227,7 +227,7 @@ def unpaid(run: RecordedRun) -> Iterator[Broken]:
             yield Broken("P6", -1, "a person pays less than they add")
 
 
-def _added(query: Query, state: Summing, values: list[Floats | None], who: Ints,
+def _added(query: Sum, state: Summing, values: list[Floats | None], who: Ints,
            n_who: int) -> Added:
     """By the same code that adds up a cell: each row, or a person's part in a cell, alone."""
     l1, l2 = np.zeros(len(who)), np.zeros(len(who))
@@ -245,7 +245,7 @@ def _added(query: Query, state: Summing, values: list[Floats | None], who: Ints,
     return Added(each[0], each[1], longest)
 
 
-def _of_rows(query: Query, chunk: Rows, state: Summing) -> Added:
+def _of_rows(query: Sum, chunk: Rows, state: Summing) -> Added:
     values = query.contributions(chunk, state) if state.values is None else state.values
     found = _added(query, state, values, np.arange(chunk.n), chunk.n)
     if state.mask is not None:
@@ -253,7 +253,7 @@ def _of_rows(query: Query, chunk: Rows, state: Summing) -> Added:
     return found
 
 
-def _of_people(query: Query, said: Voices, state: Summing) -> Added:
+def _of_people(query: Sum, said: Voices, state: Summing) -> Added:
     return _added(query, state, list(said.values), said.who,
                   int(said.who.max()) + 1 if len(said.who) else 0)
 
@@ -261,24 +261,24 @@ def _of_people(query: Query, said: Voices, state: Summing) -> Added:
 @contextmanager
 def watched(into: list[Added]) -> Iterator[None]:
     """Whatever is added up in this block is told to `into`."""
-    sketch, told = Query.sketch, Query.told
+    sketch, told = Sum.sketch, Sum.told
 
-    def sketching(self: Query, chunk: Rows, state: Summing) -> tuple[Ints, ...]:
+    def sketching(self: Sum, chunk: Rows, state: Summing) -> tuple[Ints, ...]:
         if chunk.people is None:
             into.append(_of_rows(self, chunk, state))
         return sketch(self, chunk, state)
 
-    def telling(self: Query, said: Voices, state: Summing) -> tuple[Ints, ...]:
+    def telling(self: Sum, said: Voices, state: Summing) -> tuple[Ints, ...]:
         into.append(_of_people(self, said, state))
         return told(self, said, state)
 
-    Query.sketch = sketching  # type: ignore[method-assign]
-    Query.told = telling  # type: ignore[method-assign]
+    Sum.sketch = sketching  # type: ignore[method-assign]
+    Sum.told = telling  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Query.sketch = sketch  # type: ignore[method-assign]
-        Query.told = told  # type: ignore[method-assign]
+        Sum.sketch = sketch  # type: ignore[method-assign]
+        Sum.told = told  # type: ignore[method-assign]
 
 
 # P4 and P6: what the record that differs loses along a whole path, and what others pay.
