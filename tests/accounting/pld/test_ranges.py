@@ -188,3 +188,14 @@ def test_delta_asks_renyi_where_pairs_only_dominate():
     """It was .033 where epsilon had been found at 1e-7."""
     plan = pl.Repeat(pl.Exponential(2.6), 300)
     assert pl.delta(plan, pl.epsilon(plan, 1e-7)) <= 1.01e-7
+
+
+@pytest.mark.parametrize(("rate", "eta", "count", "epsilon"), [(0.2, 1.0, 20, 0.5),
+                                                               (0.5, 0.3, 12, 0.3)])
+def test_sampled_choices_cost_the_least_of_what_dominates_them(rate, eta, count, epsilon):
+    """The sample is told: each is a choice of a smaller range, too."""
+    node = pl.Repeat(pl.PoissonSample(rate, pl.Exponential(eta)), count)
+    told = math.log1p(rate * math.expm1(eta))
+    assert pl.delta(node, epsilon=epsilon) <= delta_above(told, count, epsilon) * (1 + 1e-9)
+    assert pl.epsilon(node, 1e-6) <= pl.epsilon(
+        pl.Repeat(pl.Exponential(told), count), 1e-6) * (1 + 1e-9)
