@@ -29,14 +29,9 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 # What is printed is as wide as the product makes it, not as the terminal that runs the tests.
 os.environ.pop("COLUMNS", None)
-# A session compiles each file once, and not each process that a test starts; edited copies of the
-# package (tests/mutation) have sessions, and so compiled files, of their own.
-if "PYTHONPYCACHEPREFIX" not in os.environ:
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    _COMPILED = tempfile.TemporaryDirectory(prefix="privledger-compiled-")
-    os.environ["PYTHONPYCACHEPREFIX"] = _COMPILED.name
-    sys.pycache_prefix = _COMPILED.name
-    sys.dont_write_bytecode = False
+# Each file is compiled once, and not by each process that a test starts.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # What a process keeps about its ledgers outside of them is not kept in a real home.
 _STATE = tempfile.TemporaryDirectory(prefix="privledger-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
@@ -92,14 +87,14 @@ def pytest_collection(session: pytest.Session):
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     from tests.thinning import thin
 
     moving = [item.nodeid for item in items if ADDRESS.search(item.nodeid)]
     if moving:
         raise pytest.UsageError("another name in every process, so that workers do not agree on "
                                 f"what they have: {moving[0]!r}")
-    thin(items)
+    thin(items, config.option.markexpr == "slow")
 
 
 @pytest.fixture(scope="session")

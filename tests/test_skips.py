@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.skips import ALLOWED, refused
+from tests.thinning import EXAMPLES, STRIDES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -46,3 +47,9 @@ def test_a_reason_that_nobody_allowed_fails_the_run_in_ci(tmp_path, whole_file, 
 def test_every_reason_that_is_allowed_says_why():
     assert all(len(why.split()) >= 5 for _, why in ALLOWED)
     assert refused("the wind is wrong") and not refused("needs root")
+
+
+def test_every_family_that_is_thinned_is_there():
+    for family in [*STRIDES, *EXAMPLES]:
+        file, _, name = family.partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), family

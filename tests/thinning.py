@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import settings
 
 STRIDES = {
     "tests/accounting/test_oracle.py::test_never_below_what_is_possible": 19,
@@ -100,12 +101,30 @@ STRIDES = {
 }
 """Family -> stride. A family is a test function with its file, whatever its cases are called."""
 
+EXAMPLES = {
+    "tests/accounting/pld/test_attained.py::test_below_is_below_above": 3,
+    "tests/accounting/pld/test_ranges.py::test_both_sides_meet": 7,
+    "tests/accounting/pld/test_masses.py::test_any_pair_on_any_lattice": 40,
+    "tests/tables/test_csv.py::test_one_record_more_moves_the_count_by_one_at_most": 200,
+    "tests/tables/test_csv.py::test_what_a_writer_wrote_comes_back_at_any_block": 100,
+    "tests/tables/test_csv.py::test_two_broken_records_swallow_nobody": 100,
+    "tests/properties/test_composition_laws.py::test_adding_a_node_never_costs_less": 20,
+    "tests/properties/test_composition_laws.py::test_best_is_no_worse_than_any_accountant": 20,
+    "tests/properties/test_composition_laws.py::test_json_goes_there_and_back": 20,
+    "tests/standalone/test_verify_history.py::test_both_say_the_same_of_random_ledgers": 20,
+    "tests/broker/test_wire.py::test_no_message_reads_a_row_or_raises": 40,
+    "tests/ledger/test_lines.py::test_reading_is_parsing": 40,
+    "tests/ledger/test_lines.py::test_taking_apart_is_parsing": 100,
+    "tests/questions/test_choices.py::test_scores_are_those_of_the_definition": 20,
+}
+"""Family -> examples of the default run; the slow one tries all that its settings say."""
+
 STATISTICAL = "-epsilon-holds]"
 """The check of the kit that takes seconds: by default where a suite asks for it by itself."""
 
 
-def thin(items: Iterable[pytest.Item]) -> None:
-    """Mark as slow what is not in the default run."""
+def thin(items: Iterable[pytest.Item], slow: bool = False) -> None:
+    """Mark as slow what is not in the default run; `slow`: where all the rest is asked for."""
     seen: Counter[str] = Counter()
     for item in items:
         family = item.nodeid.partition("[")[0]
@@ -116,3 +135,14 @@ def thin(items: Iterable[pytest.Item]) -> None:
             if seen[family] % stride:
                 item.add_marker(pytest.mark.slow)
             seen[family] += 1
+        if family in EXAMPLES and slow:
+            item.add_marker(pytest.mark.slow)
+        elif family in EXAMPLES:
+            _fewer(item.obj, EXAMPLES[family])
+
+
+def _fewer(test: object, most: int) -> None:
+    """A property looks at so many examples."""
+    inner = getattr(test, "__func__", test)
+    inner._hypothesis_internal_use_settings = settings(
+        inner._hypothesis_internal_use_settings, max_examples=most)

@@ -19,10 +19,6 @@ from tests.mutation.operators import Place
 
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - |$)", re.MULTILINE)
 
-# What this session compiled is of the text before the change, of the same second and size.
-_ENVIRONMENT = {name: value for name, value in os.environ.items()
-                if name != "PYTHONPYCACHEPREFIX"}
-
 
 @frozen
 class Mutant:
@@ -104,7 +100,7 @@ class Copy:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-rfE",
              "-p", "no:cacheprovider", *tests],
-            cwd=self.root, env={**_ENVIRONMENT, "PYTHONPATH": path, "COLUMNS": "400"}, text=True,
+            cwd=self.root, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "400"}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         most = math.ceil(self.limit)
         resource.prlimit(process.pid, resource.RLIMIT_CPU, (most, most))
