@@ -10,11 +10,11 @@ from tests import house, rooms
 
 # Lines of code in each room. A number here may only fall: lower it with the code.
 MOST = {
-    "": 17, "__main__": 2, "accounting": 5271, "adapters": 205, "broker": 1297, "cli": 4316,
+    "": 17, "__main__": 2, "accounting": 5271, "adapters": 205, "broker": 1297, "cli": 4315,
     "engines": 968, "errors": 141, "facts": 812, "federation": 894, "findings": 5, "former": 30,
-    "gate": 74, "graph": 1859, "guard": 2805, "kernels": 245, "ledger": 5138, "mechanisms": 360,
+    "gate": 74, "graph": 1859, "guard": 2772, "kernels": 237, "ledger": 5138, "mechanisms": 360,
     "models": 413, "mutex": 141, "nodes": 31, "noise": 903, "notebook": 13, "numerals": 85,
-    "people": 318, "plot": 66, "plugins": 329, "pytest_plugin": 99, "questions": 3807,
+    "people": 318, "plot": 66, "plugins": 329, "pytest_plugin": 99, "questions": 3715,
     "reading": 99, "reports": 2939, "rounding": 173, "runs": 164, "spool": 415, "standalone":
     2972, "storage": 1835, "tables": 1467, "testing": 4106,
 }
