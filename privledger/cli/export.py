@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -24,14 +28,14 @@ from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
 from privledger.ledger.checkpoint import remembered_receipt
-from privledger.ledger.codec import encode
+from privledger.ledger.entries import body_text
 from privledger.ledger.events import Enrolled, Settled
+from privledger.ledger.history import each_entry
 from privledger.ledger.vectors import stored_under
-from privledger.ledger.view import view_of
 from privledger.numerals import many
 from privledger.reading import load_toml
-from privledger.reports import audited
 from privledger.reports.formats import FORMATS, deployment, written_format
+from privledger.reports.survey import read_once
 from privledger.standalone.build import one_file
 from privledger.storage import shown
 
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT, DEPLOYMENT = "-", "deployment"
+IN_MEMORY = 1 << 23  # bytes; of a longer history the rest waits in a file without a name
+EMPTY = "the history is empty: not a ledger"
 PRIVATE_FILE = 0o600
 CONFIDENTIAL = ("CONFIDENTIAL: the export contains what single records spent, which depends on "
                 "private data")
@@ -83,25 +89,41 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
         "verifier": verifier,
     }
     if ledger is not None and output is not None:
-        with reading_store(ledger) as store:
-            entries = store.read()
-            if not entries:
-                raise LedgerCorrupt("the history is empty: not a ledger")
-            lines = ([entry_line(entry) for entry in entries] if kind == "jsonl"
-                     else [_deployment(store, human)] if human is not None
-                     else [_written(kind, entries, exact)])
+        with (reading_store(ledger) as store,
+              tempfile.SpooledTemporaryFile(IN_MEMORY) as kept):  # nothing is written of a half
+            lines = (_lines(store, value, records=include_records) if kind == "jsonl"
+                     else [_deployment(store, human, value)] if human is not None
+                     else [_written(kind, store, exact, value)])
+            kept.writelines(line.encode("utf-8") for line in lines)
             if include_records:
-                lines += vector_lines(store, entries)
                 note(CONFIDENTIAL)
-        value |= {"entries": len(entries), "head": entries[-1].hash,
-                  "receipt": receipt_or_none(ledger)}
-        _write(output, "".join(lines).encode("utf-8"), force, confidential=include_records)
+            if asks_json():
+                value["receipt"] = receipt_or_none(ledger)
+            kept.seek(0)
+            _write(output, kept, force, confidential=include_records)
     if verifier is not None:
-        _write(verifier, one_file().encode("utf-8"), force)
+        _write(verifier, io.BytesIO(one_file().encode("utf-8")), force)
     return None if STDOUT in (output, verifier) else Reply(value, lambda out: _render(out, value))
 
 
-def _written(kind: str, entries: list[Entry], exact: bool) -> str:
+def _lines(store: Store, value: dict[str, Any], *, records: bool) -> Iterator[str]:
+    """Every entry, then what is kept by record or by person where it is asked for."""
+    named: list[Entry] = []
+    for entry in each_entry(store):
+        yield entry_line(entry)
+        value |= {"entries": entry.position + 1, "head": entry.hash}
+        if records and isinstance(entry.event, Enrolled | Settled):
+            named.append(entry)
+    if value["entries"] is None:
+        raise LedgerCorrupt(EMPTY)
+    yield from vector_lines(store, named)
+
+
+def _written(kind: str, store: Store, exact: bool, value: dict[str, Any]) -> str:
+    entries = list(each_entry(store))
+    if not entries:
+        raise LedgerCorrupt(EMPTY)
+    value |= {"entries": len(entries), "head": entries[-1].hash}
     try:
         found, said = written_format(kind, entries, folded(entries), exact=exact)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -118,22 +140,22 @@ def _written(kind: str, entries: list[Entry], exact: bool) -> str:
     return found
 
 
-def _deployment(store: Store, human: str) -> str:
+def _deployment(store: Store, human: str, value: dict[str, Any]) -> str:
     """An entry of the registry, of a history in which an audit found no fault."""
-    entries, findings = audited(store)
-    if findings:
+    seen = read_once(store)
+    if seen.findings or seen.view is None or seen.state is None:
         raise LedgerCorrupt("no deployment entry for a ledger that cannot be trusted: run "
-                            "privledger verify")
-    state = folded(entries)
-    return deployment(view_of(state, entries), load_toml(human, "deployment"),
-                      remembered_receipt(state).as_dict())
+                            "privledger verify" if seen.seen.past.entries else EMPTY)
+    value |= {"entries": seen.view.entries, "head": seen.view.head}
+    return deployment(seen.view, load_toml(human, "deployment"),
+                      remembered_receipt(seen.state).as_dict())
 
 
 def entry_line(entry: Entry) -> str:
     """One entry as canonical JSON. Its body is the text that was hashed."""
-    return canonical({"position": entry.position, "kind": entry.event.kind,
-                      "body": encode(entry.event), "previous": entry.previous,
-                      "hash": entry.hash}) + "\n"
+    rest = canonical({"position": entry.position, "kind": entry.event.kind,
+                      "previous": entry.previous, "hash": entry.hash})
+    return f'{{"body":{body_text(entry)},{rest[1:]}\n'
 
 
 def vector_lines(store: Store, entries: list[Entry]) -> list[str]:
@@ -168,17 +190,17 @@ def _check_usage(ledger: str | None, output: str | None, records: bool, verifier
             check_free(place, ledger, force=force)
 
 
-def _write(place: str, data: bytes, force: bool, *, confidential: bool = False) -> None:
+def _write(place: str, data: IO[bytes], force: bool, *, confidential: bool = False) -> None:
     """Whole, or an error that says so: a file cut short has no last line end."""
     if place == STDOUT:
-        click.echo(data, nl=False)
+        shutil.copyfileobj(data, click.get_binary_stream("stdout"))
         return
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
     flags |= getattr(os, "O_BINARY", 0)
     try:
         with os.fdopen(os.open(place, flags, PRIVATE_FILE if confidential else 0o666),
                        "wb") as file:
-            file.write(data)
+            shutil.copyfileobj(data, file)
     except OSError as error:
         raise click.UsageError(f"{place} cannot be written: {error.strerror}") from None
 

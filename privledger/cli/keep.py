@@ -65,7 +65,8 @@ def correct(ledger: str, grant: str, plan: str | None, void: bool, why: str) -> 
             raise click.UsageError(str(error)) from None
         value = {"ledger": shown(ledger), "grant": grant, "why": why, "epsilon_before": before,
                  "epsilon_after": after, "budget": opened.budget,
-                 "overspent": bool(opened.state.broken), "receipt": opened.receipt.as_dict()}
+                 "overspent": bool(opened._history.refresh().broken),
+                 "receipt": opened.receipt.as_dict()}
     return Reply(value, lambda out: _render_correction(out, value), 1 if value["overspent"] else 0)
 
 

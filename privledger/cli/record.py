@@ -88,7 +88,7 @@ def record(ledger: str, row: int | None, data: str | None, person: str | None,
     without_effect("without --person", "people_key")
     with reading(ledger) as opened:
         spend, receipt = opened.record(row, data), opened.receipt.as_dict()
-        rule = opened.state.rule
+        rule = opened._history.refresh().rule
         unit, of_people = rule.unit if rule else "", opened.unit == "person"
         delta, simulated = opened.budget.delta, opened.mode != "private"
     notice = CONFIDENTIAL_PEOPLE if of_people else CONFIDENTIAL

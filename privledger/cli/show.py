@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +15,6 @@ from privledger.cli.output import (
     RED,
     YELLOW,
     Reply,
-    asks_json,
     bar_text,
     charge,
     clauses_text,
@@ -39,12 +38,12 @@ from privledger.cli.output import (
     where_option,
 )
 from privledger.gate import NOT_TRUSTED
-from privledger.ledger.entries import entries_of
 from privledger.ledger.events import EVENTS
+from privledger.ledger.history import each_entry
 from privledger.ledger.view_charges import charges_of, chosen
 from privledger.ledger.view_timeline import Moment, timeline
 from privledger.numerals import many
-from privledger.reports import GrantReport, LedgerReport
+from privledger.reports import GrantReport, LedgerReport, clean
 from privledger.reports.outline import gist, released_line, reserved_line
 from privledger.reports.spend import InLine, brief_report, is_long
 from privledger.reports.survey import sentence
@@ -330,20 +329,18 @@ def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int, asse
         meets = chosen(where)
         with reading_state(ledger) as (_, state):
             names = {one.name for one in charges_of(state) if meets(one)}
-    with reading_store(ledger) as store:
-        # An entry at a time: a long history does not have to fit into memory.
-        entries = (entry for row in store.rows() for entry in entries_of([row], store.location))
-        found = [event for event in timeline(entries)
-                 if event.position >= since and (not kinds or event.kind in kinds)
-                 and (event.asserted or not asserted) and (names is None or event.grant in names)
-                 and (grant is None or event.grant.startswith(grant))]
-    return Reply({"ledger": shown(ledger), "entries": found,
-                  "receipt": receipt_or_none(ledger) if asks_json() else None},
-                 lambda out: _render(out, found))
+    store = click.get_current_context().with_resource(reading_store(ledger))
+    # An entry at a time: a long history does not have to fit into memory.
+    found = (event for event in timeline(each_entry(store))
+             if event.position >= since and (not kinds or event.kind in kinds)
+             and (event.asserted or not asserted) and (names is None or event.grant in names)
+             and (grant is None or event.grant.startswith(grant)))
+    return Reply(lambda: {"ledger": shown(ledger), "entries": list(found),
+                          "receipt": receipt_or_none(ledger)}, lambda out: _render(out, found))
 
 
-def _render(out: Console, found: list[Moment]) -> None:
+def _render(out: Console, found: Iterable[Moment]) -> None:
     for event in found:
         parts = [f"{event.position:>5}", event.time or " " * 25, f"{event.kind:<9}", event.grant,
                  event.text]
-        out.print(text("  ".join(part for part in parts if part)), soft_wrap=True)
+        out.file.write(clean("  ".join(part for part in parts if part)) + "\n")

@@ -417,7 +417,7 @@ class Ledger(Teller):
             held = self._identities.newest.get(name)
             return None if held is None else held._n_rows
 
-        return record_spend(self._history.store, self._history.full(), row, data, rows,
+        return record_spend(self._history.store, self._history.full(data), row, data, rows,
                             list(self._identities.newest))
 
     def close(self) -> None:

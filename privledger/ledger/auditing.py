@@ -146,7 +146,7 @@ class _Audit:
         self._store, self._rows = store, rows
         self._look = None if isinstance(watch, _Nobody) else watch.row
         self.state: State | None = State(
-            compact=compact, ended=getattr(watch, "ended", None))
+            compact=compact, ended=getattr(watch, "ended", None) if compact else None)
         self._reader = LineReader()
         self._chain = Chain()
         self._seen = Seen(store)

@@ -34,7 +34,7 @@ from privledger.ledger.entries import GENESIS, Entry, is_whole, make_entry, text
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
-from privledger.ledger.state import GrantIsClosed, State
+from privledger.ledger.state import GrantIsClosed, GrantState, State
 from privledger.ledger.store import (
     Row,
     Store,
@@ -78,13 +78,18 @@ def resumed(store: Store, kept: Checkpoint, text: str) -> tuple[State, Mark] | N
     return state, Mark(last.position, names)
 
 
-def fold_rows(rows: Iterable[Row], *, compact: bool) -> State | None:
+def fold_rows(rows: Iterable[Row], *, compact: bool,
+              ended: Callable[[GrantState], None] | None = None) -> State | None:
     """The state of a whole history, every hash checked; None if there is anything wrong with it.
 
     None also where a compact state is too small. Whoever gets None folds the entries one by one,
     which says what is wrong.
+
+    Args:
+        ended: as of `State`.
     """
-    state, reader, names = State(compact=compact), LineReader(), dict[str, str]()
+    state, names = State(compact=compact, ended=ended), dict[str, str]()
+    reader = LineReader()
     try:
         for position, kind, text, previous, digest in rows:
             named = names.get(kind)
@@ -102,36 +107,46 @@ def fold_rows(rows: Iterable[Row], *, compact: bool) -> State | None:
     return state
 
 
-class SameEntries:
-    """The entries of a store again, as often as somebody asks, up to one that was read before.
+def each_entry(store: Store) -> Iterator[Entry]:
+    """Every entry; never more than one of them in memory, but for the plans that they share.
 
-    They share their plans; never more than one is in memory.
+    Its `text` is what is stored, if that is the canonical text.
+
+    Raises:
+        LedgerCorrupt: one is no JSON, or too large.
     """
+    reader = LineReader()
+    for row in store.rows():
+        position, kind, text, previous, digest = row
+        try:
+            event = reader.read(position, kind, text).event
+            usual = type(position) is int and type(previous) is type(digest) is str
+        except (ValueError, TypeError, RecursionError):
+            usual = False
+        yield (Entry(position, event, previous, digest, text) if usual
+               else reader.entry(row, store.location))
+
+
+class SameEntries:
+    """The entries of a store again, as often as somebody asks, up to one that was read before."""
 
     def __init__(self, store: Store, head: str) -> None:
         self._store, self._head = store, head
 
     def __iter__(self) -> Iterator[Entry]:
         """Raises: LedgerCorrupt: they are others by now."""
-        reader, last = LineReader(), GENESIS
-        for place, (position, kind, text, previous, digest) in enumerate(self._store.rows()):
+        last = GENESIS
+        for place, one in enumerate(each_entry(self._store)):
             if last == self._head:
                 return
-            if (position, previous) != (place, last) or (
-                    text_hash(position, kind, text, previous) != digest):
+            if (one.position, one.previous) != (place, last) or text_hash(
+                    place, one.event.kind, one.text, last) != one.hash:
                 break
-            last = digest
-            yield Entry(position, reader.read(position, kind, text).event, previous, digest)
+            last = one.hash
+            yield one
         if last != self._head:
             raise LedgerCorrupt(f"{self._store.location}: the history changed while it was read. "
                                 "Try again")
-
-
-def _one_by_one(store: Store) -> Iterator[Entry]:
-    """Every entry; never more than one of them in memory, but for its plans."""
-    reader = LineReader()
-    for row in store.rows():
-        yield reader.entry(row, store.location)
 
 
 def follow(store: Store, state: State, entries: Sequence[Entry],
@@ -275,16 +290,36 @@ class History:
         state = fold_rows(self.store.rows(), compact=True)
         if state is None:
             state = State(compact=True)
-            for entry in _one_by_one(self.store):
+            for entry in each_entry(self.store):
                 follow(self.store, state, [entry])
         with self._lock:
             if self.state.position < 0:
                 self._draft, self.state = None, state
 
-    def full(self) -> State:
-        """Every grant, folded afresh from the whole history: a copy of the caller's own."""
-        state = fold_rows(self.store.rows(), compact=False)
-        return _folded(_one_by_one(self.store)) if state is None else state
+    def full(self, table: str | None = None) -> State:
+        """Every grant, folded afresh from the whole history: a copy of the caller's own.
+
+        Args:
+            table: of grants that are over on another table, each table's first is enough.
+        """
+        state = None if table is None else self._of(table)
+        state = state or fold_rows(self.store.rows(), compact=False)
+        return _folded(each_entry(self.store)) if state is None else state
+
+    def _of(self, table: str) -> State | None:
+        kept, others = list[GrantState](), set[str]()
+
+        def ended(grant: GrantState) -> None:
+            if grant.event.data == table or grant.event.data not in others:
+                kept.append(grant)
+                others.add(grant.event.data)
+
+        state = fold_rows(self.store.rows(), compact=False, ended=ended)
+        if state is not None:
+            kept += state.grants.values()
+            state.grants = {one.grant: one for one in sorted(kept, key=lambda one: one.position)}
+            state.ended = None
+        return state
 
     def look(self, at: Callable[[State], T]) -> T:
         """What `at` says of the newest durable state, which nobody changes meanwhile."""

@@ -152,7 +152,7 @@ class State:
         enrolled: position and event of every enrolment, in order; none under unit `row`.
         closed: names of grants that are over and drew on no scope, in the order they ended.
         line: who waits for budget, by grant; no charge rests on it.
-        ended: takes each grant that a compact state lets go of.
+        ended: takes each grant that is over, as a compact state lets go of it.
     """
 
     compact: bool = False
@@ -283,7 +283,7 @@ class State:
             return  # what it took from the scope is added up for as long as there is a scope
         self.closed.append(grant.grant)
         self.closed_names.add(grant.grant)
-        if self.compact and not grant.corrected:
+        if (self.compact or self.ended is not None) and not grant.corrected:
             del self.grants[grant.grant]
             if self.ended is not None:
                 self.ended(grant)

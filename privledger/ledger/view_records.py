@@ -35,7 +35,7 @@ from privledger.ledger.origins import origin_text
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import read_index, spent_by_all, unpack
-from privledger.ledger.view_charges import VOID, caps_over
+from privledger.ledger.view_charges import VOID, caps_over, said_of_plan
 from privledger.rounding import count, from_units, sum_up, units_up, up
 
 # What a record spent in an individual filter, in the unit that its ledger adds up.
@@ -411,7 +411,8 @@ def line_of(state: State, grant: GrantState, amount: float, cap: float, basis: s
     """What a grant took from one record, its plan as corrected last, and where it came from."""
     event, plan = grant.event, grant.plan
     caps = () if event.scope else caps_over(state.caps, event.window, event)
-    return SpendLine(grant.grant, event.learner, VOID if plan is None else label(from_json(plan)),
+    return SpendLine(grant.grant, event.learner,
+                     VOID if plan is None else said_of_plan(plan, label),
                      amount, cap, rounds, basis, event.scope, event.data, str(event.time or ""),
                      origin_text(event, caps))
 

@@ -14,10 +14,11 @@ from privledger.ledger import History, folded
 from privledger.ledger.history import SameEntries
 from privledger.ledger.view import View, view_of
 from privledger.ledger.view_charges import ASPECTS, ChargeFigures
+from privledger.ledger.view_records import data_names, grants_for
 from privledger.reports.survey import read_once
 from privledger.storage import store_at
 from tests.doctored import doctor
-from tests.properties.lives import FILTERS, Life, lives
+from tests.properties.lives import FILTERS, TABLES, Life, lives
 
 SHOWN = [one.name for one in attrs.fields(View) if not one.name.startswith("_")]
 
@@ -89,3 +90,20 @@ def test_entries_that_were_added_since_are_left_out():
         before = store.read()
         ledger.open_window("later")
         assert list(SameEntries(store, head)) == before
+
+
+@pytest.mark.parametrize("kind", FILTERS)
+def test_a_state_of_one_table_says_the_same_of_its_records(kind):
+    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck),
+              phases=(Phase.explicit, Phase.generate))
+    @given(lives(kind, 14))
+    def law(happening):
+        ledger = Life(kind).run(happening)
+        whole = ledger._history.full()
+        for table in TABLES:
+            state = ledger._history.full(table)
+            assert attrs.evolve(state, grants={}) == attrs.evolve(whole, grants={})
+            assert data_names(state) == data_names(whole)
+            assert grants_for(state, table) == grants_for(whole, table)
+
+    law()
