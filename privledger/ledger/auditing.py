@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar, cast
 
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.findings import Finding
-from privledger.graph import canonical
 from privledger.ledger import rules
 from privledger.ledger.checkpoint import (
     Checkpoint,
@@ -18,15 +16,13 @@ from privledger.ledger.checkpoint import (
     take_checkpoint,
 )
 from privledger.ledger.codec_lines import Line, LineReader, TooLarge
-from privledger.ledger.entries import GENESIS, Entry
+from privledger.ledger.entries import Entry
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
 from privledger.ledger.settle import SPILLS, spill_findings
 from privledger.ledger.state import GrantIsClosed, State
-from privledger.ledger.store import Row, Store
+from privledger.ledger.store import APART, EDITED, Chain, Row, Store
 
 CHAIN = "chain-is-unbroken"
-APART = "does not follow the one before"
-EDITED = "the text does not match its hash"
 STATES, CHECKPOINT = "states-follow", "checkpoint-matches"
 _FAULTS = {APART: APART, EDITED: "was edited: its hash does not match"}
 WATCH = "can-be-summed-up"
@@ -34,33 +30,6 @@ MOST_FORMS = 200_000
 MOST_FINDINGS = 5_000
 """Enough to know that a history is not to be trusted; a forger's next million is not read."""
 Look = Callable[[Line, State | None], Findings]
-
-
-class Chain:
-    """Goes along with the rows of a history, from the first."""
-
-    def __init__(self) -> None:
-        self.previous, self.expected = GENESIS, 0
-        self._kinds: dict[str, str] = {}
-
-    def add(self, row: Row) -> tuple[str, ...]:
-        """What is wrong with the next row: nothing, `APART`, `EDITED`, or both."""
-        position, kind, text, previous, digest = row
-        follows = position == self.expected and previous == self.previous
-        self.previous, self.expected = digest, self.expected + 1
-        if self._is_hash(position, kind, text, previous, digest):
-            return () if follows else (APART,)
-        return (EDITED,) if follows else (APART, EDITED)
-
-    def _is_hash(self, position: int, kind: str, text: str, previous: str, digest: str) -> bool:
-        try:
-            named = self._kinds.get(kind)
-            if named is None:
-                named = self._kinds[kind] = canonical(kind)
-            whole = f"{previous}[{position},{named},{text}]".encode("ascii")
-        except (ValueError, TypeError):
-            return False
-        return hashlib.sha256(whole).hexdigest() == digest
 
 
 def chain_findings(store: Store, most: int = 100) -> tuple[list[Finding], str]:

@@ -6,7 +6,6 @@ the first of them decides all in that order, and everybody waits for the one wri
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
@@ -14,7 +13,6 @@ from attrs import define, evolve, frozen
 
 from privledger import mutex
 from privledger.errors import LedgerCorrupt, LedgerError
-from privledger.graph import canonical
 from privledger.ledger.checkpoint import (
     Checkpoint,
     NamesDigest,
@@ -30,12 +28,13 @@ from privledger.ledger.checkpoint import (
 )
 from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.decide import Room
-from privledger.ledger.entries import GENESIS, Entry, is_whole, make_entry, text_hash
+from privledger.ledger.entries import Entry, is_whole, make_entry
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
 from privledger.ledger.state import GrantIsClosed, GrantState, State
 from privledger.ledger.store import (
+    Chain,
     Row,
     Store,
     Transaction,
@@ -88,19 +87,13 @@ def fold_rows(rows: Iterable[Row], *, compact: bool,
     Args:
         ended: as of `State`.
     """
-    state, names = State(compact=compact, ended=ended), dict[str, str]()
-    reader = LineReader()
+    state, chain, reader = State(compact=compact, ended=ended), Chain(), LineReader()
     try:
-        for position, kind, text, previous, digest in rows:
-            named = names.get(kind)
-            if named is None:
-                named = names[kind] = canonical(kind)
-            whole = f"{previous}[{position},{named},{text}]".encode("ascii")
-            if (position != state.position + 1 or previous != state.head
-                    or hashlib.sha256(whole).hexdigest() != digest):
+        for row in rows:
+            if chain.add(row):
                 return None
-            line = reader.read(position, kind, text)
-            line.hash = digest
+            line = reader.read(*row[:3])
+            line.hash = row[4]
             state.take(cast(Entry, line))
     except (LedgerError, ValueError, TypeError, RecursionError):
         return None
@@ -135,18 +128,18 @@ class SameEntries:
 
     def __iter__(self) -> Iterator[Entry]:
         """Raises: LedgerCorrupt: they are others by now."""
-        last = GENESIS
-        for place, one in enumerate(each_entry(self._store)):
-            if last == self._head:
+        chain = Chain()
+        for one in each_entry(self._store):
+            if chain.previous == self._head:
                 return
-            if (one.position, one.previous) != (place, last) or text_hash(
-                    place, one.event.kind, one.text, last) != one.hash:
+            if chain.add((one.position, one.event.kind, one.text, one.previous, one.hash)):
                 break
-            last = one.hash
             yield one
-        if last != self._head:
-            raise LedgerCorrupt(f"{self._store.location}: the history changed while it was read. "
-                                "Try again")
+        else:
+            if chain.previous == self._head:
+                return
+        raise LedgerCorrupt(f"{self._store.location}: the history changed while it was read. Try "
+                            "again")
 
 
 def follow(store: Store, state: State, entries: Sequence[Entry],

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from privledger.errors import LedgerCorrupt, LedgerError
 from privledger.findings import Finding
+from privledger.graph import canonical
 from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.codec import decode
-from privledger.ledger.entries import Entry, body_text, parse_body
+from privledger.ledger.entries import GENESIS, Entry, body_text, parse_body
 
 Row: TypeAlias = tuple[int, str, str, str, str]
 """Position, kind, text of the body, hash before, hash."""
@@ -146,3 +148,36 @@ def check_spend_vectors(transaction: Transaction, vectors: Mapping[str, bytes],
 
 def _row(entry: Entry) -> Row:
     return entry.position, entry.event.kind, body_text(entry), entry.previous, entry.hash
+
+
+# What is wrong with the stored texts, whatever they mean.
+
+APART = "does not follow the one before"
+EDITED = "the text does not match its hash"
+
+
+class Chain:
+    """Goes along with the rows of a history, from the first."""
+
+    def __init__(self) -> None:
+        self.previous, self.expected = GENESIS, 0
+        self._kinds: dict[str, str] = {}
+
+    def add(self, row: Row) -> tuple[str, ...]:
+        """What is wrong with the next row: nothing, `APART`, `EDITED`, or both."""
+        position, kind, text, previous, digest = row
+        follows = position == self.expected and previous == self.previous
+        self.previous, self.expected = digest, self.expected + 1
+        if self._is_hash(position, kind, text, previous, digest):
+            return () if follows else (APART,)
+        return (EDITED,) if follows else (APART, EDITED)
+
+    def _is_hash(self, position: int, kind: str, text: str, previous: str, digest: str) -> bool:
+        try:
+            named = self._kinds.get(kind)
+            if named is None:
+                named = self._kinds[kind] = canonical(kind)
+            whole = f"{previous}[{position},{named},{text}]".encode("ascii")
+        except (ValueError, TypeError):
+            return False
+        return hashlib.sha256(whole).hexdigest() == digest
