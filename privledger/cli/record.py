@@ -201,7 +201,7 @@ def top(ledger: str, aspects: tuple[str, ...], where: tuple[str, ...], most: int
         if view is not None and where:
             view = evolve(view, charges=tuple(filter(chosen(where), view.charges)), parts={})
         found = {} if findings or view is None else {
-            aspect: ranking(view, aspect)[:most] for aspect in aspects or ASPECTS}
+            aspect: ranking(view, aspect, most) for aspect in aspects or ASPECTS}
         if persons and opened.unit != "person":
             raise click.UsageError("--people: this ledger protects rows")
         if records and opened.unit != "row":

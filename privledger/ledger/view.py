@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 
 from privledger.accounting import promise
 from privledger.errors import PrivledgerError, UnsupportedNode
-from privledger.graph import Node, Sequential, from_json, label
+from privledger.graph import Node, Sequential, label
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import Protected, Refused, Released, is_readable
@@ -39,6 +39,7 @@ from privledger.ledger.view_charges import (
     left_of,
     plan_of,
     rests_on_others,
+    said_of_plan,
     table_spends,
     total_of,
 )
@@ -77,6 +78,10 @@ class ReleaseLine:
         return self.asserted or bool(asserted_kinds([self.kind]))
 
 
+def _kind_and_label(leaf: Node) -> tuple[str, str]:
+    return type(leaf).__name__, label(leaf)
+
+
 def lines_of(releases: Iterable[Released]) -> tuple[ReleaseLine, ...]:
     """Equal releases of one grant merged, in the order of the first of each.
 
@@ -88,10 +93,9 @@ def lines_of(releases: Iterable[Released]) -> tuple[ReleaseLine, ...]:
     for released in releases:
         names = []
         for node in released.nodes:
-            leaf = from_json(node.leaf)
+            kind, name = said_of_plan(node.leaf, _kind_and_label)
             under = " > ".join(str(step["kind"]) for step in node.under)
-            names.append((type(leaf).__name__,
-                          f"{label(leaf)} under {under}" if under else label(leaf)))
+            names.append((kind, f"{name} under {under}" if under else name))
         for place, question, cells in released.items:
             key = (*names[place], str(released.questions[question]), int(cells))
             counts[key] = counts.get(key, 0) + 1
@@ -296,15 +300,16 @@ class View:
         return Vouched(answers, grants, tuple(words))
 
     @cached_property
-    def _claimed(self) -> dict[int, bool]:
-        """Releases that grants share, by identity -> whether one of them is vouched for."""
-        return {id(lines): any(line.vouched for line in lines)
-                for lines in {id(one): one for one in self.releases.values()}.values()}
+    def _vouched(self) -> set[str]:
+        """Names of grants and scopes that rest on an unverified claim."""
+        claimed = {id(lines) for lines in {id(one): one for one in self.releases.values()}.values()
+                   if any(line.vouched for line in lines)}  # many grants share theirs
+        return {one.name for one in self.charges
+                if one.rests_on_claims or id(self.releases.get(one.name)) in claimed}
 
     def vouched(self, one: ChargeFigures) -> bool:
         """Whether a grant's plan, or an answer under it, rests on an unverified claim."""
-        lines = self.releases.get(one.name)
-        return one.rests_on_claims or (lines is not None and self._claimed[id(lines)])
+        return one.name in self._vouched
 
     @cached_property
     def alone(self) -> Amount:

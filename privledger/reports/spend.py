@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -521,11 +522,12 @@ def highest_people(store: Store, state: State, most: int) -> list[PersonRank]:
             for place in top if total[place] > 0]
 
 
-def ranking(view: View, aspect: str) -> list[Rank]:
-    """The parts by one of `ASPECTS`, highest first: a plan of several mechanisms stands under all
+def ranking(view: View, aspect: str, most: int) -> list[Rank]:
+    """The `most` highest parts by one of `ASPECTS`: a plan of several mechanisms stands under all
     their names together, and a scope under the table and the learners that drew on it."""
+    parts = view.by("table" if aspect == "data" else aspect).values()
     return [Rank(part.name, part.amount.epsilon, part.amount.share, part.grants, part.asserted)
-            for part in view.by("table" if aspect == "data" else aspect).values()]
+            for part in islice(parts, most)]
 
 
 def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:
