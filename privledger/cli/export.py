@@ -193,7 +193,8 @@ def _check_usage(ledger: str | None, output: str | None, records: bool, verifier
 def _write(place: str, data: IO[bytes], force: bool, *, confidential: bool = False) -> None:
     """Whole, or an error that says so: a file cut short has no last line end."""
     if place == STDOUT:
-        shutil.copyfileobj(data, click.get_binary_stream("stdout"))
+        for part in iter(lambda: data.read(IN_MEMORY), b""):
+            click.echo(part, nl=False)
         return
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
     flags |= getattr(os, "O_BINARY", 0)
