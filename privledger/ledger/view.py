@@ -339,7 +339,7 @@ class View:
             self._parts[aspect] = grouped_charges(self.charges, aspect, self.rule, self.vouched)
         return self._parts[aspect]
 
-    @cached_property
+    @property
     def tables(self) -> tuple[TableSpend, ...]:
         """What every table lost at most, with the rows it declares."""
         return table_spends(self.charges, self.rule, self.rows)
