@@ -42,10 +42,6 @@ def test_every_file_that_the_page_names_is_there():
         assert (rooms.ROOT / name).is_file() or (rooms.DOCS.parent / name).is_file(), name
 
 
-# Words of the report's page, which are rewritten in place.
-_OF_THE_PAGE = {"histogram", "inert", "limits", "number"}
-
-
 def test_names_of_classes_and_public_functions_are_unique():
     """One name, one thing: a reader who searches for it finds one place.
 
@@ -60,4 +56,4 @@ def test_names_of_classes_and_public_functions_are_unique():
                 if "." not in inside and not command:
                     homes.setdefault(inside, set()).add(module)
     twice = {name: found for name, found in homes.items() if len(found) > 1}
-    assert {name: found for name, found in twice.items() if name not in _OF_THE_PAGE} == {}
+    assert twice == {}

@@ -19,7 +19,6 @@ from privledger.accounting.pld import losses
 from privledger.accounting.pld.pairs import LaplacePair
 from privledger.cli.run import score
 from privledger.cli.show import render_ledger
-from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.graph import to_json
 from privledger.guard import session as closing
@@ -30,9 +29,8 @@ from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.filters import fixed_filter
 from privledger.ledger.rules import RULES, SCOPES, Rule, origins_of
-from privledger.ledger.view import lines_of, view_of
+from privledger.ledger.view import lines_of
 from privledger.reports import ledger_report
-from privledger.reports.page import facts
 from privledger.storage import MemoryStore
 
 X = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -92,22 +90,6 @@ def test_what_an_entry_brings_that_a_policy_can_forbid():
     first = origins("created", **created)
     assert (first.simulated, first.relation, first.budget_delta) == (True, "add_remove", 1e-6)
     assert not origins("window", window="w").simulated
-
-
-@pytest.mark.parametrize("error", [OverflowError("far"), UnsupportedNode("none"),
-                                   pl.InvalidValue("a", 1, "b")])
-def test_a_history_that_nobody_prices_as_a_whole_says_so(monkeypatch, error):
-    ledger = spent_ledger()
-
-    def fails(*arguments):
-        raise error
-
-    monkeypatch.setattr(facts, "explain", fails)
-    found = facts.what_if(view_of(ledger.state), pl.Gaussian(9.0), 1)
-    assert "No accountant prices the history as a whole" in found.note
-    # The table is there for every ledger (issue 19): its own row, and no accountant's number.
-    assert [one.accountant for one in found.compared if one.epsilon is not None] == ["this ledger"]
-    assert found.curve
 
 
 def spent_ledger():

@@ -36,15 +36,7 @@ from privledger.ledger import Entry, History
 from privledger.ledger.view_records import note_of
 from privledger.numerals import many
 from privledger.reports import Survey
-from privledger.reports.page import (
-    Distrusted,
-    Page,
-    ShownPerson,
-    distrusted,
-    page_of,
-    render_distrusted,
-    render_page,
-)
+from privledger.reports.page import Page, ShownPerson, distrusted, page_of, render_page
 from privledger.reports.spend import PlanSteps, laid_out, silent
 from privledger.reports.survey import LedgerVerdict
 from privledger.storage import shown
@@ -69,7 +61,7 @@ CONFIDENTIAL = "CONFIDENTIAL: the page shows what records spent, which depends o
 @public_option
 def report(ledger: str, output: str, include_records: bool, publishable: bool, force: bool,
            receipt: str | None, key_file: str | None, public_key: str | None) -> Reply:
-    """Write one HTML page: verdict, history, graph, single records, what would change it.
+    """Write one HTML page: verdict, gauges, cost by area and time, grants, single records.
 
     The page needs no network and no other file. The ledger is opened read-only and verified.
     Exit code 3 if it cannot be trusted; the page then says so.
@@ -80,29 +72,24 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
     known = kept_elsewhere(receipt, None, key_file, public_key)
     with counting(shown=not asks_json()) as steps:
         page = read_page(ledger, ShownPerson(vectors=include_records), publishable, steps, known)
-    if isinstance(page, Distrusted):  # what is wrong, and nothing that would have to be added up
-        data, verdict = render_distrusted(page).encode("utf-8"), page.verdict
-        more: dict[str, Any] = {"trusted": False, "private": None, "confidential": False,
-                                "records": False, "nodes": None, "drawn": None, "receipt": None}
-    else:
-        found, data = page.report, render_page(page).encode("utf-8")
-        verdict = evolve(found.verdict, publishable=page.publishable)
-        more = {"trusted": found.trusted, "private": found.private,
-                "confidential": page.confidential, "records": page.vectors,
-                "nodes": page.drawing.nodes, "drawn": len(page.drawing.boxes),
-                "receipt": found.receipt}
+    data, body, verdict = render_page(page).encode("utf-8"), page.body, page.verdict
     write(output, data, confidential=not page.publishable)
-    if more["confidential"]:
+    if page.confidential:
         note(CONFIDENTIAL)
+    report = None if body is None else body.report
     value = {"ledger": shown(ledger), "output": output, "bytes": len(data),
              "verdict": verdict.word, "judgement": verdict.as_dict(),
-             "publishable": page.publishable, **more}
+             "publishable": page.publishable, "trusted": report is not None and report.trusted,
+             "private": None if report is None else report.private,
+             "confidential": page.confidential, "records": body is not None and body.vectors,
+             "grants": None if body is None else len(body.rows),
+             "receipt": None if report is None else report.receipt}
     return Reply(value, lambda out: _render(out, value, verdict),
                  0 if value["trusted"] else NOT_TRUSTED)
 
 
 def read_page(ledger: str, records: ShownPerson, publishable: bool, steps: PlanSteps = silent,
-              known: Witness | None = None) -> Page | Distrusted:
+              known: Witness | None = None) -> Page:
     """The page's record, from one reading of the store, compared with what is known of it."""
     known = known or Witness()
     with _undisturbed(), reading_store(ledger) as store:
@@ -113,7 +100,7 @@ def read_page(ledger: str, records: ShownPerson, publishable: bool, steps: PlanS
                 state = History(store, writable=False).full()  # what records spent needs all
             return page_of(store, state, evolve(found, grants=tuple(found.grants)),
                            cast(Sequence[Entry], entries), shown=records,
-                           publishable=publishable, steps=steps)
+                           publishable=publishable)
         except Exception as error:
             rows = list(store.rows())
             # An edited entry may hold anything: what is wrong with it is found already.
@@ -122,8 +109,7 @@ def read_page(ledger: str, records: ShownPerson, publishable: bool, steps: PlanS
                 raise
             verdict = Survey(seen.findings, seen.seen.past).verdict(
                 seen.findings, known.comparison)
-            return distrusted(rows, store.location, verdict, seen.findings,
-                              publishable=publishable)
+            return distrusted(rows, store.location, verdict, publishable=publishable)
 
 
 @contextmanager
@@ -155,10 +141,10 @@ def write(output: str, data: bytes, *, confidential: bool) -> None:
 
 def _render(out: Console, value: dict[str, Any], verdict: LedgerVerdict) -> None:
     out.print(verdict_text(verdict), soft_wrap=True)
-    if value["nodes"] is None:
+    if value["grants"] is None:
         out.print(text(f"{value['output']}: what is wrong, and the entries as written; no total "
                        "could be computed"), soft_wrap=True)
         return
-    out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, {value['drawn']} of "
-                   f"{many(value['nodes'], 'node')} drawn; open it in a browser, it "
+    out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, "
+                   f"{many(value['grants'], 'grant')}; open it in a browser, it "
                    "needs no network"))

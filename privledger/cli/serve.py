@@ -28,14 +28,8 @@ from privledger.cli.output import (
 )
 from privledger.cli.report import read_page
 from privledger.guard import Ledger
-from privledger.reports.page import (
-    Distrusted,
-    ShownPerson,
-    page_policy,
-    render_distrusted,
-    render_page,
-)
-from privledger.reports.page.render import inert
+from privledger.reports.page import ShownPerson, page_policy, render_page
+from privledger.reports.page.render import inert_json
 from privledger.storage import shown
 
 HOST, IDLE_MINUTES = "127.0.0.1", 15.0
@@ -62,13 +56,11 @@ class Site:
         position = self._ledger._history.refresh().position
         if path in self._made and position != self._at:
             page = read_page(self._place, ShownPerson(), publishable=False)
-            if isinstance(page, Distrusted):
-                html, verdict, figures = render_distrusted(page), page.verdict, None
-            else:
-                html, verdict, figures = render_page(page), page.report.verdict, page.report
-            value = {"judgement": verdict.as_dict()} if figures is None else figures.as_dict()
-            self._made = {"/": (HTML, html), "/figures": (JSON, inert(as_json(value)))}
-            self._at, self.findings = position, len(verdict.findings)
+            value = {"judgement": page.verdict.as_dict()} if page.body is None else (
+                page.body.report.as_dict())
+            self._made = {"/": (HTML, render_page(page)),
+                          "/figures": (JSON, inert_json(as_json(value)))}
+            self._at, self.findings = position, len(page.verdict.findings)
         return self._made.get(path)
 
 

@@ -194,9 +194,14 @@ def reserved_line(line: Outline) -> str:
     >>> reserved_line(outline(Sequential([Laplace(2.0), Repeat(Gaussian(9.0), 20)])))
     '20 x Gaussian, Laplace'
     """
+    return _listed(spending(line))
+
+
+def spending(line: Outline) -> list[tuple[str, int]]:
+    """What spends in a plan, and how often, most frequent first."""
     counts: Counter[str] = Counter()
     _count(line, counts)
-    return _listed([(kind, many_) for kind, many_ in counts.most_common()])
+    return counts.most_common()
 
 
 def _count(line: Outline, counts: Counter[str]) -> None:

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from colours import shade_of
 from gallery_drawing import (
     BOTTOM,
     HEIGHT,
@@ -25,8 +26,6 @@ from gallery_drawing import (
     text,
 )
 from measure import table
-
-from privledger.reports.page.marks import shade_of
 
 TITLES = {"auto": "Auto", "sgbdt": "S-GBDT", "linear": "Linear", "start": "S-GBDT, linear start",
           "joint-tree": "JointTree",

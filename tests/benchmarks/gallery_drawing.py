@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from privledger.reports.page.marks import shade_of
+from colours import shade_of
 
 INK, BLUE, ORANGE, GREEN, GREY = "#333", "#1f5f99", "#c2571a", "#2e7d4f", "#888"
 WIDTH, HEIGHT, TOP, BOTTOM = 720, 300, 48, 52

@@ -121,7 +121,7 @@ def test_it_listens_here_only(served):
 
 
 def test_what_was_appended_is_verified_and_shown(served, book):
-    assert "every entry was re-read" in ask(served, "/")[1]
+    assert "Every entry was re-read" in ask(served, "/")[1]
     with pl.Ledger.open(book) as ledger:
         schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
         data = ledger.protect({"x": np.linspace(0, 1, 20)}, schema, name="late")
@@ -146,7 +146,7 @@ def test_nothing_is_verified_before_somebody_asks(book):
     with pl.Ledger.open(book, read_only=True) as ledger:
         site = Site(str(book), ledger, verify=False)
         assert site.findings is None
-        assert "every entry was re-read" in site.answer("/")[1] and site.findings == 0
+        assert "Every entry was re-read" in site.answer("/")[1] and site.findings == 0
 
 
 def test_it_writes_nothing(served, book):

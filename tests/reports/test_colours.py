@@ -1,14 +1,15 @@
-"""A learner has one colour, and every colour can be read on its paper."""
+"""Every colour can be read on its ground: on the page, and in the documents' pictures."""
 
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 import privledger as pl
-from privledger.reports.page.marks import SHADES, hue_of, shade_of
+from tests.benchmarks.colours import SHADES, hue_of, shade_of
 
 ROOT = Path(__file__).parents[2]
 TOGETHER = ("auto", "diprime-forest", "dpboost", "dpsis", "joint-tree", "label-private",
@@ -26,6 +27,26 @@ def light(colour):
 def contrast(one, other):
     low, high = sorted((light(one), light(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+CSS = (files("privledger.reports") / "templates" / "report.css").read_text()
+LIGHT, DARK = (dict(re.findall(r"--(\w+):(#[0-9a-f]{3,6})[;}]", part))
+               for part in CSS.partition("*{")[0].split("@media screen"))
+WRITTEN = [("ink", "card"), ("ink", "paper"), ("soft", "card"), ("soft", "paper"),
+           ("soft", "track"), ("accent", "card"), ("accent", "paper"), ("ok", "okbg"),
+           ("todo", "todobg"), ("bad", "badbg"), ("card", "bad"), ("sec", "secbg"),
+           ("ink", "badbg"),
+           *(("ink", f"h{place}") for place in range(6))]
+DRAWN = [*((f"{tone}bar", "track") for tone in ("ok", "todo", "bad")), ("edge", "card"),
+         ("bad", "track"), *((f"d{place}", "card") for place in range(6))]
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_the_pages_words_have_contrast_4_and_a_half_and_its_marks_3(theme):
+    shade = {name: f"#{''.join(2 * one for one in text[1:])}" if len(text) == 4 else text
+             for name, text in theme.items()}
+    assert [pair for pair in WRITTEN if contrast(shade[pair[0]], shade[pair[1]]) < 4.5] == []
+    assert [pair for pair in DRAWN if contrast(shade[pair[0]], shade[pair[1]]) < 3.0] == []
 
 
 @pytest.mark.parametrize("shade", SHADES)

@@ -9,8 +9,8 @@ import pytest
 
 import privledger as pl
 from privledger.ledger.view import view_of
-from privledger.reports.page.drawing import NARROWEST, ROW, WIDTH, icicle
-from privledger.reports.page.marks import SHADES, hue_of
+from privledger.reports.page import charts
+from privledger.reports.page.charts import HUES, NARROWEST, hues_of, icicle
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
 
@@ -21,7 +21,11 @@ def spent(grants):
             for name in {table for table, _, _ in grants}}
     for table, learner, node in grants:
         ledger.request(node, data[table], learner=learner).close()
-    return ledger
+    return view_of(ledger.state)
+
+
+def drawn(view):
+    return icicle(view, hues_of(view), {})
 
 
 GRANTS = [("a", "one", pl.Gaussian(4.0)), ("a", "two", pl.Laplace(5.0)),
@@ -31,46 +35,70 @@ GRANTS = [("a", "one", pl.Gaussian(4.0)), ("a", "two", pl.Laplace(5.0)),
 def rows(found):
     levels = defaultdict(list)
     for cell in found.cells:
-        levels[cell.y // ROW].append(cell)
+        if cell.shown:
+            levels[cell.level].append(cell)
     return levels
 
 
 def test_every_row_is_as_wide_as_what_was_spent():
-    levels = rows(icicle(view_of(spent(GRANTS).state)))
+    levels = rows(drawn(spent(GRANTS)))
     assert sorted(levels) == [0, 1, 2, 3, 4]
     for cells in levels.values():
+        cells.sort(key=lambda cell: cell.x)
         right = [0.0, *(cell.x + cell.width for cell in cells)]
         for cell, end in zip(cells, right, strict=False):
-            assert cell.x == pytest.approx(end, abs=0.3) or cell.x > end  # nothing overlaps
-    for level in (1, 2):
-        assert sum(cell.width for cell in levels[level]) == pytest.approx(WIDTH, abs=0.5)
+            assert cell.x == pytest.approx(end, abs=1e-3)  # no gap, and nothing overlaps
+        assert right[-1] == pytest.approx(100.0, abs=1e-3)
+
+
+def test_a_cell_lies_below_its_parent():
+    found = drawn(spent(GRANTS))
+    by_path = {cell.path: cell for cell in found.cells if not cell.few}
+    for path, cell in by_path.items():
+        parent = by_path[path.rpartition("/")[0]]
+        assert cell.level == (path.count("/") + 1 if path else 0)
+        assert parent.x - 1e-3 <= cell.x
+        assert cell.x + cell.width <= parent.x + parent.width + 1e-3
 
 
 def test_widths_are_the_views_own_shares():
-    view = view_of(spent(GRANTS).state)
-    levels, total = rows(icicle(view)), view.total.units
+    view = spent(GRANTS)
     parts = view.by("table")
-    for cell in levels[1]:
-        name = cell.more.split(":")[0]
-        assert cell.width == pytest.approx(WIDTH * parts[name].amount.units / total, abs=0.02)
-        assert parts[name].amount.share.text() in cell.more
+    for cell in rows(drawn(view))[1]:
+        amount = parts[cell.name].amount
+        assert cell.width == pytest.approx(100 * amount.units / view.total.units, abs=1e-3)
+        assert cell.share == amount.share.text() and cell.share in cell.text
 
 
-def test_what_is_narrow_stands_together_and_the_picture_stays_small():
-    found = icicle(view_of(spent(GRANTS).state))
-    (together,) = [cell for cell in found.cells if cell.more.startswith("40 more")]
-    assert together.width >= NARROWEST and together.hue == hue_of("two")
-    for cell in found.cells:  # a single narrow one keeps its name
-        assert cell.width >= NARROWEST or " more:" not in f" {cell.more}" or cell is together
-    assert len(found.cells) < 30
+def test_what_is_narrow_stands_together_and_every_grant_has_its_place():
+    view = spent(GRANTS)
+    found = drawn(view)
+    (together,) = [cell for cell in found.cells if cell.few and cell.shown]
+    assert together.name == "40 smaller" and together.grants == 40 and together.few == 40
+    paths = {cell.path for cell in found.cells}
+    assert found.paths.keys() == {one.name for one in view.charges}
+    assert all(path in paths for path in found.paths.values())
+    assert all(cell.width >= NARROWEST for cell in found.cells if cell.shown)
 
 
-def test_a_learner_has_one_colour():
-    found = icicle(view_of(spent(GRANTS).state))
-    hues = {cell.more.split(":")[0]: cell.hue for cell in rows(found)[2]}
-    assert hues["one"] == hue_of("one")
-    assert {hue_of(f"learner-{number}") for number in range(200)} == set(range(1, len(SHADES) + 1))
+def test_the_picture_stays_small(monkeypatch):
+    monkeypatch.setattr(charts, "MOST_CELLS", 12)
+    view = spent(GRANTS)
+    found = drawn(view)
+    assert len(found.cells) <= 12 + 2 * 4 + 1  # and at most one heap below each that is drawn
+    assert found.paths.keys() == {one.name for one in view.charges}
+
+
+def test_a_table_has_one_colour():
+    view = spent(GRANTS)
+    hues = hues_of(view)
+    assert sorted(hues.values()) == [1, 2] and max(hues.values()) <= HUES
+    for cell in drawn(view).cells:
+        if cell.level == 1 and not cell.few:
+            assert cell.hue == hues[cell.name]
+            mine = [one for one in drawn(view).cells if one.path.startswith(f"{cell.path}/")]
+            assert {one.hue for one in mine if one.grants} == {cell.hue}
 
 
 def test_nothing_spent_is_no_picture():
-    assert icicle(view_of(spent([]).state)).cells == ()
+    assert drawn(spent([])).cells == ()

@@ -88,9 +88,12 @@ def test_no_surface_prints_less_than_was_spent_or_more_than_is_left(ledger):
     no_less(shown, rf"grant-\w+ +\S+ on \S+ +{NUMBER} ", *[one.epsilon for one in report.grants])
     no_more(shown, rf"(?:run of up to|except for) epsilon {NUMBER}\.", left)
     html = render_page(page_of(store, state, report, entries))
-    no_less(html, rf"within budget: epsilon {NUMBER} of", spent)
-    no_less(html, rf"<dt>spent</dt><dd>epsilon {NUMBER} at", spent)
-    no_more(html, rf"a plan of epsilon {NUMBER} would", left)
+    no_less(html, rf"Within budget: epsilon {NUMBER} of", spent)
+    no_less(html, rf'class="big">{NUMBER} <small>of', spent)
+    no_less(html, rf"<dt>Spent</dt><dd>epsilon {NUMBER} at", spent)
+    no_more(html, rf"a plan of epsilon {NUMBER}; epsilons", left)
+    if left:
+        no_more(html, rf"(?:run of up to|Room for) epsilon {NUMBER}\.", left)
     grants = list(state.grants.values())
     costs = [state.rule.epsilon_of(grant.charged[0]) for grant in grants]
     for grant, cost in zip(grants, costs, strict=True):
@@ -152,11 +155,10 @@ def test_a_records_spend_is_printed_upwards():
 
 @pytest.mark.parametrize("share", [0.1234, 0.00123, 0.99999, 1.0, 0.0])
 def test_the_pages_own_numbers_round_up_and_its_remainders_down(share):
-    from privledger.reports.page.drawing import short
     from privledger.reports.page.people import packed
-    from privledger.reports.page.render import at_least, number
+    from privledger.reports.page.render import at_least, short, shown_number
 
-    assert float(number(share)) >= share >= float(at_least(share))
+    assert float(shown_number(share)) >= share >= float(at_least(share))
     assert short(share) >= share
     assert packed(np.array([share]), 1.0, 4095)
 

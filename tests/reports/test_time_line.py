@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.ledger.view import view_of
-from privledger.reports.page.marks import seconds_of, time_ticks, whole_ticks
-from privledger.reports.page.past import limits, past, time_line, undated
+from privledger.reports.page.charts import seconds_of, time_line, time_ticks, whole_ticks
+from privledger.reports.page.facts import limit_lines
+from privledger.reports.page.past import past, undated
 
 SCHEMA = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -72,42 +73,64 @@ def _at(place, days, back):
     return (BEGIN + timedelta(days=days * (-place if back else place))).isoformat()
 
 
-def test_windows_refusals_and_limits_stand_where_they_happened():
+def drawn(ledger, seen):
+    return time_line(seen, dict.fromkeys(ledger.state.grants, 1), {
+        name: grant.event.learner for name, grant in ledger.state.grants.items()})
+
+
+def test_windows_and_refusals_stand_where_they_happened():
     ledger, entries = lived()
-    seen = past(entries, learners={name: grant.event.learner
-                                   for name, grant in ledger.state.grants.items()})
-    made = time_line(seen, ledger.state)
-    assert made.dated and seen.counted == (2, 2)
+    seen = past(entries)
+    made = drawn(ledger, seen)
+    assert made.dated and made.refused == 2 and len(seen.moves) == 8
     first, second = made.windows
-    assert first.x < second.x and first.x + first.width == pytest.approx(second.x, abs=0.2)
-    assert first.limit < second.limit  # further down: what was spent before it is gone
-    xs = [spot.x for spot in made.spots]
-    assert xs == sorted(xs) and xs[3] < second.x < xs[4]
-    assert xs[3] < made.refusals[0].x < second.x < xs[7] < made.refusals[1].x
-    assert "greedy" in made.refusals[0].text and "2026-" in made.refusals[0].text
-    assert all(spot.hue for spot in made.spots)
+    assert (first.text, second.text) == ("first", "second")
+    xs = [dot.x for dot in made.dots]
+    assert xs == sorted(xs) and first.at < xs[0] and xs[3] < second.at < xs[4]
+    assert xs[3] < made.refusals[0].x < second.at < xs[7] < made.refusals[1].x
+    assert "greedy" in made.refusals[0].text and "2026" in made.refusals[0].text
+    assert [dot.grant for dot in made.dots] == list(ledger.state.grants)
+    assert all(dot.hue == 1 and "2026: learner" in dot.text for dot in made.dots)
+    assert made.places == {dot.grant: (dot.x, dot.y) for dot in made.dots}
+    ys = [dot.y for dot in made.dots]
+    assert ys == sorted(ys, reverse=True) and made.limit == min(tick.at for tick in made.up)
+
+
+def test_refusals_at_one_place_are_one_cross():
+    ledger, entries = lived(1.0)
+    marks = past(entries).marks
+    twice = [mark for mark in marks for _ in range(2 if mark.kind == "refused" else 1)]
+    made = drawn(ledger, evolve(past(entries), marks=tuple(twice)))
+    assert [one.number for one in made.refusals] == [2, 2] and made.refused == 4
+
+
+def test_too_many_marks_are_a_stair_and_corrections(monkeypatch):
+    monkeypatch.setattr("privledger.reports.page.charts.MOST_DOTS", 7)
+    ledger, entries = lived()
+    made = drawn(ledger, past(entries))
+    assert made.dots == () and len(made.places) == 8 and made.path.count("H") == 9
 
 
 @pytest.mark.parametrize("case", ["backwards", "at once", "publishable"])
 def test_without_dates_the_order_is_the_axis(case):
     ledger, entries = lived(0.0 if case == "at once" else 10.0, back=case == "backwards")
     seen = past(entries)
-    made = time_line(undated(seen) if case == "publishable" else seen, ledger.state)
-    assert not made.dated
+    made = drawn(ledger, undated(seen) if case == "publishable" else seen)
+    assert not made.dated and made.refusals == made.windows == () and made.refused == 2
     assert [tick.text for tick in made.across] == ["start", "charge 8"]
-    if case == "publishable":
-        assert not any("2026" in spot.text for spot in (*made.spots, *made.refusals))
+    assert not any("2026" in dot.text for dot in made.dots)
 
 
 def test_so_many_more_fit_and_not_one_more():
     ledger, entries = lived()
-    whole, window, team = limits(view_of(ledger.state, entries), ledger.state, past(entries))
-    assert (whole.epsilon, window.epsilon, team.epsilon) == ("2", "1", "0.8")
-    assert all(len(one.until) == 10 for one in (whole, window, team))
-    assert whole.until > window.until  # the window has the smaller budget
+    whole, window, team = limit_lines(view_of(ledger.state, entries), past(entries), dated=True)
+    assert [one.budget.epsilon.text() for one in (whole, window, team)] == ["2", "1", "0.8"]
+    assert [one.name for one in (whole, team)] == ["the whole ledger", "team a"]
+    days = [datetime.strptime(one.until, "%d %b %Y") for one in (whole, window, team)]
+    assert days[0] > days[1]  # the window has the smaller budget
     state = ledger.state
     data = next(iter(state.tables))
-    least = min(int(one.more) for one in (whole, window, team))
+    least = min(one.budget.times for one in (whole, window, team))
     table = ledger.protect({"stay": np.linspace(0, 60, 30)}, SCHEMA, name=f"{data} again")
     for _ in range(least):
         ledger.request(pl.Gaussian(20.0), table, labels={"team": "a"}).close()
@@ -118,9 +141,10 @@ def test_so_many_more_fit_and_not_one_more():
 def test_the_day_it_runs_out_is_the_pace_carried_on():
     ledger, entries = lived(1.0)
     seen = past(entries)
-    (whole, *_), state = limits(view_of(ledger.state, entries), ledger.state, seen), ledger.state
+    state = ledger.state
+    whole, *_ = limit_lines(view_of(state, entries), seen, dated=True)
     begun, last = seconds_of([seen.begun, seen.last])
-    end = datetime.fromisoformat(f"{whole.until}T00:00:00+00:00").timestamp()
+    end = datetime.strptime(f"{whole.until} +0000", "%d %b %Y %z").timestamp()
     share = state.units / state.rule.cap_units
     assert end == pytest.approx(begun + (last - begun) / share, abs=86_400)
-    assert limits(view_of(state, entries), state, seen, dated=False)[0].until == ""
+    assert limit_lines(view_of(state, entries), seen, dated=False)[0].until == ""

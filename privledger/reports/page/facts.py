@@ -7,138 +7,143 @@ from pathlib import PurePath
 
 from attrs import evolve, frozen
 
-from privledger.accounting import Cost, check_relation, sequential
-from privledger.errors import InvalidValue, PrivledgerError
-from privledger.graph import Node, Sequential, cost_of, explain, quick_answers
-from privledger.ledger import Budget, Entry, FilterRule, State, Store
+from privledger.ledger import Entry, State, Store
+from privledger.ledger.decide import LEDGER
+from privledger.ledger.events import Refused
 from privledger.ledger.view import View
-from privledger.ledger.view_charges import ChargeFigures as Charged
-from privledger.ledger.view_charges import plan_or_none
-from privledger.ledger.view_figures import CHOSEN, Figure, clean
-from privledger.reports.page.drawing import (
-    Drawing,
+from privledger.ledger.view_charges import BudgetFigures, ChargeFigures
+from privledger.ledger.view_figures import CHOSEN, Figure, clean, summed_figures
+from privledger.ledger.view_timeline import refusal_figures
+from privledger.reports.outline import MOST_NODES, Outline, gist, spending
+from privledger.reports.page.charts import (
+    DAY,
     Icicle,
-    NodeRow,
-    NodeTable,
-    Root,
-    drawing,
+    TimeLine,
+    day_after,
+    day_text,
+    hues_of,
     icicle,
+    seconds_of,
+    time_line,
 )
+from privledger.reports.page.head import PageHead, cap_name, distrust_head, head_of
 from privledger.reports.page.past import (
     MOST_FINDINGS,
-    Bar,
     FindingText,
-    LimitLine,
     PageHistory,
-    TimeLine,
-    bars,
-    limits,
+    Row,
     past,
     said_of,
-    time_line,
+    told_as_they_read,
     undated,
 )
 from privledger.reports.page.people import People, ShownPerson, people
+from privledger.reports.pricing import ByHand, by_hand
 from privledger.reports.risk import Risk
-from privledger.reports.spend import GrantReport, LedgerReport, PlanSteps, silent
-from privledger.rounding import from_units
+from privledger.reports.spend import OVERDUE, GrantReport, LedgerReport
+from privledger.reports.survey import OVER, LedgerVerdict
 from privledger.storage import shown as place_shown
 
-# What would change the number: other deltas, other accountants.
-
-DELTAS = tuple(10.0**-power for power in range(12, 1, -1))
-MOST_ROWS = 40
-"""Distinct nodes of a history of which a distribution is made: it takes its time."""
-MOST_CURVES = 2000
-"""Distinct nodes of which Renyi curves are added up."""
+MOST_GRANTS, MOST_PLANS, MOST_ANSWERS, MOST_REFUSALS = 10_000, 40, 50, 200
+STATUS = {"settled": "finished", "aborted": "handed back", "unfinished": "running"}
+"""What the table of grants calls a status, where it is not its own word."""
+ALONE = "Alone, trusting no other owner"
+ISOLATION = {"foreign": "external", "brokered": "confined"}
 
 
 @frozen
-class Compared:
-    """One accountant's answer about the whole history, as if all of it had been fixed first."""
+class PlanText:
+    """One plan, shared by all grants that have it: an indented tree of text."""
 
-    accountant: str
-    epsilon: float | None
-    why: str
+    text: str
+    learners: tuple[str, ...]
+    grants: int
 
 
 @frozen
-class WhatIf:
-    """Curve and comparison.
+class GrantRow:
+    """One line of the table.
 
     Attributes:
-        curve: (delta, epsilon) by the ledger's own filter; empty where it has one point only.
-        compared: the ledger and accountants, the tightest first; empty if nothing was spent.
-        lower: nobody can prove less than this; 0 if nothing is known.
-        note: why a part is missing.
+        name: of the grant or scope. cells: what the columns say, in order of `Body.columns`.
+        keys: position, epsilon and share, to sort by. hue: of its table. flag: grey words.
+        unverified: rests on an unverified claim. plan: place in `Body.plans`; -1 if not kept.
+        path: where it lies in the icicle. spot: on the time line.
+        facts: (name, text) for the opened row. answers: what was released.
     """
 
-    curve: tuple[tuple[float, float], ...]
-    compared: tuple[Compared, ...]
-    lower: float
-    note: str
-
-
-def what_if(view: View, whole: Node, distinct: int,
-            parts: Sequence[Cost] = ()) -> WhatIf:
-    """Args:
-        whole: everything paid for, as one node. distinct: how many nodes it is made of.
-        parts: what each of its members costs, for a caller that knows.
-    """
-    rule, budget, units = view.rule, view.budget, view.total.units
-    if rule is None or not units:
-        return WhatIf((), (), 0.0, "Nothing was spent yet.")
-    curve = _curve(rule, budget, units) if rule.kind != "basic" else ()
-    note = ("" if curve else "A basic ledger adds up (epsilon, delta) of whole plans: it has one "
-            "point, no curve.")
-    own = Compared("this ledger", view.spent.value, f"what is promised: {rule.theorem}")
-    relation, lower = check_relation(view.relation), 0.0
-    try:
-        if distinct > MOST_ROWS:
-            others = [(one.accountant, one.epsilon, clean(one.why))
-                      for one in quick_answers(
-                          sequential(parts) if parts else cost_of(whole, relation), budget.delta,
-                          ("pld", "rdp") if distinct > MOST_CURVES else ("pld",))]
-        else:
-            found = explain(whole, budget.delta, relation)
-            best, lower = found.certificate, found.lower
-            others = [(best.accountant, best.epsilon, f"the tightest: {best.theorem}"),
-                      *((one.accountant, one.epsilon, clean(one.why))
-                        for one in found.alternatives)]
-    except (PrivledgerError, InvalidValue, OverflowError) as error:
-        why = f"No accountant prices the history as a whole: {clean(error)}"
-        note, others = f"{note} {why}".strip(), [("any other", None, "see below")]
-    compared = sorted([own, *(Compared(*one) for one in others)],
-                      key=lambda one: (one.epsilon is None, one.epsilon or 0.0))
-    return WhatIf(curve, tuple(compared), lower, note)
-
-
-def _curve(rule: FilterRule, budget: Budget, units: int) -> tuple[tuple[float, float], ...]:
-    """The same total in the filter's unit, read at other deltas, the purse beside it."""
-    deltas = sorted({*DELTAS, budget.delta})
-    return tuple((delta, evolve(rule, budget=Budget(budget.epsilon, delta, budget.failure)
-                                ).epsilon_of(units))
-                 for delta in deltas if delta > budget.failure)
+    name: str
+    cells: tuple[str, ...]
+    keys: tuple[float, float, float]
+    hue: int
+    flag: str
+    unverified: bool
+    plan: int
+    path: str
+    spot: tuple[float, float] | None
+    facts: tuple[tuple[str, str], ...]
+    answers: tuple[str, ...]
 
 
 @frozen
-class PageCharge:
-    """One grant or scope of the tree: what it asked, what it was granted.
+class GrantColumn:
+    """A column of the table of grants: its head, class, and which of `GrantRow.keys` sorts it."""
 
-    Attributes:
-        report: status, learner, releases. position: its entry; -1 if untold.
-        row: its plan in the table.
-        share: of the whole budget, in the filter's unit.
-        asked: delta of the request, and where it came from (`origin_text`), as text.
-        drew_on: place of the scope it drew on; -1 if it was paid for by itself.
-    """
+    head: str
+    kind: str
+    key: int = -1
 
-    report: GrantReport
-    position: int
-    row: int
-    share: float
+
+@frozen
+class LimitLine:
+    """One budget: its figures, and the day on which it is full at the pace so far."""
+
+    name: str
+    budget: BudgetFigures
+    until: str
+
+
+@frozen
+class RefusalLine:
+    """One refused request, in words."""
+
+    when: str
+    learner: str
     asked: str
-    drew_on: int
+    room: str
+    by: str
+
+
+@frozen
+class Body:
+    """What a history that can be believed adds up to.
+
+    Attributes:
+        columns, rows: the table of grants, newest first. more: (how many are not in it, their
+            share of the budget).
+        claims: grants that rest on unverified claims, in words.
+        hand: how the total comes about. who, whose: what one row or person, and several, are
+            called.
+    """
+
+    report: LedgerReport
+    columns: tuple[GrantColumn, ...]
+    rows: tuple[GrantRow, ...]
+    more: tuple[int, str]
+    plans: tuple[PlanText, ...]
+    history: PageHistory
+    icicle: Icicle
+    time_line: TimeLine | None
+    limits: tuple[LimitLine, ...]
+    refusals: tuple[RefusalLine, ...]
+    corrections: tuple[tuple[str, str], ...]
+    claims: tuple[str, ...]
+    people: tuple[People, ...]
+    vectors: bool
+    hand: ByHand
+    risk: Risk | None
+    who: str
+    whose: str
 
 
 @frozen
@@ -146,99 +151,64 @@ class Page:
     """What the template prints.
 
     Attributes:
-        name: of the ledger. report: totals and findings. unit: of the filter.
-        publishable: whether everything that depends on the data was left out.
-        confidential: whether anything in it depends on the data record by record.
-        isolation: levels that grants ran under.
+        name: of the ledger. head: what is seen first. verdict: the line of every surface.
+        entries: how many there are. said: findings, with the entries they are about.
+        publishable: whether everything that may depend on the rows was left out.
+        body: None where the history cannot be believed.
     """
 
     name: str
-    report: LedgerReport
-    unit: str
-    cap: float
+    head: PageHead
+    verdict: LedgerVerdict
+    entries: int
+    said: FindingText
     publishable: bool
-    isolation: tuple[str, ...]
-    past: PageHistory
-    time_line: TimeLine | None
-    limits: tuple[LimitLine, ...]
-    bars: dict[str, tuple[Bar, ...]]
-    rows: tuple[NodeRow, ...]
-    charges: tuple[PageCharge, ...]
-    drawing: Drawing
-    people: tuple[People, ...]
-    vectors: bool
-    what_if: WhatIf
-    icicle: Icicle
-
-    @property
-    def risk(self) -> Risk | None:
-        """In words, for the head of the page. Published, only plans say what is asserted: how
-        many answers there were may depend on the rows."""
-        found = self.report.risk
-        if found is None or not self.publishable:
-            return found
-        return evolve(found, vouched=sum(bool(one.claims) for one in self.report.view.charges))
-
-    @property
-    def places(self) -> dict[str, int]:
-        """Where in the tree a grant or a scope is, by its name."""
-        return {charge.report.name: place for place, charge in enumerate(self.charges)}
-
-    @property
-    def said(self) -> FindingText:
-        """The findings, each with its place."""
-        return said_of(self.report.findings, self.past.told)
+    body: Body | None = None
 
     @property
     def confidential(self) -> bool:
         """Whether single records are on the page: then it is not for everybody."""
-        return bool(self.people)
+        return self.body is not None and bool(self.body.people)
+
+
+def distrusted(rows: Sequence[Row], location: str, verdict: LedgerVerdict, *,
+               publishable: bool = False) -> Page:
+    """The page of a history that cannot be believed: faults, and entries as they read.
+
+    Args:
+        rows: of the store, as they are. verdict: with its findings, of which there is one.
+    """
+    said = told_as_they_read(rows, location, verdict.findings, publishable=publishable)
+    return Page(_name(location), distrust_head(verdict, len(rows), said, publishable), verdict,
+                len(rows), said, publishable)
+
+
+def _name(location: str) -> str:
+    return clean(PurePath(place_shown(location)).stem, 80) or "ledger in memory"
 
 
 def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[Entry], *,
-            shown: ShownPerson | None = None, publishable: bool = False,
-            steps: PlanSteps = silent) -> Page:
+            shown: ShownPerson | None = None, publishable: bool = False) -> Page:
     """Args:
         report: of the same entries. shown: which per-record parts go in; ignored if publishable.
         publishable: leave out whatever may depend on the rows: per-record spends, what became of
             a fit, how much it released, and when.
     """
-    view, table = report.view, NodeTable()
-    plans = {one.name: plan_or_none(one.plan) for one in view.charges}
+    view, location = report.view, report.location
+    verdict = evolve(report.verdict, publishable=publishable)
+    if any(one.rule != OVER for one in report.findings):
+        return distrusted(list(store.rows()), location, verdict, publishable=publishable)
+    seen = past(entries, {found.position for found in report.findings[:MOST_FINDINGS]})
     if publishable:
-        report = published(report)
-    places = {name: table.add(plan) for name, plan in plans.items()}
-    charges = _charges(report, places)
-    rows = table.rows(view.rule, view.relation, set(places.values()), steps)
-    paid = [one.name for one in view.charges if one.paid]
-    parts = [table.costs[places[name]] for name in paid if places[name] in table.costs]
-    if len(parts) < len(paid):
-        parts = []  # one has no price: so has the whole, and it says why
-    roots = [Root(clean(one.report.name, 40), one.row, clean(one.report.learner, 40))
-             for one in charges]
-    seen = past(entries, {found.position for found in report.findings[:MOST_FINDINGS]},
-                {one.name: one.learner for one in view.charges})
-    if publishable:
-        seen = undated(seen)
-        charges = tuple(evolve(charge, position=-1) for charge in charges)
-    # Counts that cannot be trusted, or not even be read, say nothing about anybody.
-    wanted = (
-        shown or ShownPerson() if report.trusted and not publishable else ShownPerson(totals=False)
-    )
+        report, seen = published(report), undated(seen)
+    # Where the promise is broken, or never was one, spends of single records mislead.
+    wanted = ShownPerson(totals=False) if publishable or report.findings or view.simulated else (
+        shown or ShownPerson())
     found = people(store, state, entries, wanted)
-    return Page(
-        name=clean(PurePath(place_shown(report.location)).name, 80) or "ledger in memory",
-        report=report, unit=view.unit,
-        cap=from_units(view.rule.cap_units) if view.rule else 0.0, publishable=publishable,
-        isolation=tuple(dict.fromkeys(grant.isolation for grant in report.grants
-                                      if grant.isolation)),
-        past=seen, time_line=time_line(seen, state),
-        limits=limits(view, state, seen, dated=not publishable), bars=bars(view), rows=rows,
-        charges=charges, drawing=drawing(rows, roots),
-        people=found, vectors=wanted.vectors and bool(found),
-        what_if=what_if(view, Sequential([plans[name] for name in paid]), len(rows), parts),
-        icicle=icicle(view),
-    )
+    body = _body(view, report, seen, found, wanted.vectors and bool(found), publishable)
+    return Page(_name(location), head_of(view, verdict, body.risk, len(entries), body.history,
+                                         len(body.claims)),
+                verdict, len(entries), said_of(report.findings, seen.told), publishable, body)
 
 
 def published(report: LedgerReport) -> LedgerReport:
@@ -259,13 +229,170 @@ def published(report: LedgerReport) -> LedgerReport:
                   dead=(), refused=tuple({**body, "time": ""} for body in report.refused))
 
 
-def _charges(report: LedgerReport, rows: dict[str, int]) -> tuple[PageCharge, ...]:
-    places = {grant.name: place for place, grant in enumerate(report.grants)}
-    return tuple(PageCharge(grant, one.position, rows[one.name], one.amount.share.value,
-                            _asked(one), places.get(one.scope or "", -1))
-                 for grant, one in zip(report.grants, report.view.charges, strict=True))
+def _body(view: View, report: LedgerReport, seen: PageHistory, found: tuple[People, ...],
+          vectors: bool, publishable: bool) -> Body:
+    pairs = list(zip(report.grants, view.charges, strict=True))
+    hues = hues_of(view)
+    called = {one.name: f"no. {place}" if publishable else day_text(grant.time)
+              for place, (grant, one) in enumerate(pairs, 1)}
+    blocks = icicle(view, hues, called)
+    line = time_line(seen, {one.name: hues[one.table] for _, one in pairs}, {
+        one.name: f"{clean(grant.learner, 60) or one.kind}, {one.amount.share.text()}"
+        for grant, one in pairs})
+    plans, plan_of = _plans(report.grants)
+    kept, rest = pairs, list[tuple[GrantReport, ChargeFigures]]()
+    if len(pairs) > MOST_GRANTS:
+        ranked = sorted(pairs, key=lambda pair: -pair[1].amount.units)
+        kept = sorted(ranked[:MOST_GRANTS], key=lambda pair: pair[1].position)
+        rest = ranked[MOST_GRANTS:]
+    columns = _columns(report, publishable)
+    spots = {} if line is None else line.places
+    places = {one.name: place for place, (_, one) in enumerate(pairs)}
+    rows = tuple(_row(grant, one, columns, called[one.name], plan_of[grant.name],
+                      blocks.paths.get(one.name, ""), spots.get(one.name), hues[one.table],
+                      float(places[one.name] if publishable else one.position), view,
+                      publishable) for grant, one in reversed(kept))
+    claimed = [(grant, one) for grant, one in pairs
+               if (one.claims if publishable else view.vouched(one))]
+    person = report.about == "person"
+    return Body(
+        report, columns, rows, (len(rest), summed_figures([one.amount for _, one in rest],
+                                                  view.rule).share.text()),
+        plans, seen, blocks, line, limit_lines(view, seen, dated=not publishable),
+        tuple(_refusal(one, publishable) for one in view.refusals[-MOST_REFUSALS:]),
+        tuple((one.name, clean(why)) for _, one in pairs for why in one.why),
+        tuple(_claim(grant, one, view, publishable) for grant, one in claimed),
+        found, vectors, by_hand(view), _risk(report, publishable),
+        "person" if person else "record", "people" if person else "records")
 
 
-def _asked(one: Charged) -> str:
-    delta = f"delta {Figure(one.delta, 'delta', CHOSEN).text()}"
-    return clean("; ".join([delta, one.origin] if one.origin else [delta]), 600)
+def _risk(report: LedgerReport, publishable: bool) -> Risk | None:
+    """In words. Published, only plans say what is asserted: how many answers there were may
+    depend on the rows."""
+    found = report.risk
+    return found if found is None or not publishable else evolve(
+        found, vouched=sum(bool(one.claims) for one in report.view.charges))
+
+
+def _columns(report: LedgerReport, publishable: bool) -> tuple[GrantColumn, ...]:
+    kinds = {"No." if publishable else "When": "c-when nw", "Table": "c-table", "Learner": "l",
+             "Team": "c-team", "Library": "c-lib nw", "Isolation": "c-iso", "Mechanism": "c-mech",
+             "Epsilon alone": "r c-eps", **({} if report.alone is None else {ALONE: "r c-alone"}),
+             "Share of budget": "b nw", **({} if publishable else {"Status": "c-status"})}
+    keys = {"No.": 0, "When": 0, "Epsilon alone": 1, "Share of budget": 2}
+    return tuple(GrantColumn(name, kind, keys.get(name, -1)) for name, kind in kinds.items())
+
+
+def _row(grant: GrantReport, one: ChargeFigures, columns: tuple[GrantColumn, ...], when: str,
+         plan: int, path: str, spot: tuple[float, float] | None, hue: int, place: float,
+         view: View, publishable: bool) -> GrantRow:
+    status = "overdue" if grant.note.startswith(OVERDUE) else STATUS.get(grant.status,
+                                                                         grant.status)
+    flag = "corrected" if one.corrections else status if status not in (
+        "finished", "scope", "charged in full") else ""
+    isolation = ISOLATION.get(grant.isolation, grant.isolation)
+    alone = "–" if grant.alone is None else Figure(grant.alone).text(3)
+    said = {"When": when, "No.": when, "Table": one.table,
+            "Learner": grant.learner or one.library or "–", "Team": one.team or "–",
+            "Library": one.library or "privledger",
+            "Isolation": isolation or "–", "Mechanism": _mechanisms(grant.plan),
+            "Epsilon alone": one.amount.epsilon.text(3), ALONE: alone,
+            "Share of budget": one.amount.share.text(), "Status": flag or status}
+    facts = [("Grant" if one.kind == "grant" else "Scope", grant.name),
+             ("Paid for by", one.scope or ""), ("Status", f"{status}: {grant.note}"
+                                                if grant.note else status),
+             ("Charge", f"{one.amount.own.text(4)} {view.unit}"),
+             ("Delta of the plan", Figure(one.delta, "delta", CHOSEN).text()),
+             ("Origin", one.origin), ("Federation", grant.federated),
+             ("Entry", "" if publishable else str(one.position)),
+             ("Answers", "" if publishable else str(grant.releases))]
+    answers = tuple(clean(f"{line.count} × {line.mechanism}: {line.question}"
+                          + (f", {line.cells} cells" if line.cells > 1 else "")
+                          + (" (unverified claim)" if line.vouched else ""))
+                    for line in grant.lines[:MOST_ANSWERS])
+    if len(grant.lines) > MOST_ANSWERS:
+        answers += (f"{len(grant.lines) - MOST_ANSWERS} more",)
+    return GrantRow(
+        grant.name, tuple(clean(said[column.head], 120) for column in columns),
+        (place, one.amount.epsilon.value, float(one.amount.share.value)), hue, flag,
+        bool(one.claims) if publishable else view.vouched(one), plan, path, spot,
+        tuple((name, clean(text, 600)) for name, text in facts if text), answers)
+
+
+def _mechanisms(plan: Outline) -> str:
+    found = [kind if times == 1 else f"{kind} ×{times}" for kind, times in spending(plan)]
+    return ", ".join(found[:3]) + (", …" if len(found) > 3 else "") or "nothing"
+
+
+def _plans(grants: Sequence[GrantReport]) -> tuple[tuple[PlanText, ...], dict[str, int]]:
+    """Different plans in the order of the history, and which of them each grant has."""
+    texts: dict[str, list[GrantReport]] = {}
+    known: dict[Outline, str] = {}
+    for grant in grants:
+        text = known.get(grant.plan)
+        if text is None:
+            lines: list[str] = []
+            _lines(gist(grant.plan, ()), 0, lines)
+            text = known[grant.plan] = "\n".join(
+                lines[:MOST_NODES] + (["..."] if len(lines) > MOST_NODES else []))
+        texts.setdefault(text, []).append(grant)
+    place = {text: number for number, text in enumerate(texts)}
+    return (tuple(PlanText(text, tuple(dict.fromkeys(clean(one.learner, 60) or one.status
+                                                     for one in users)), len(users))
+                  for text, users in texts.items()),
+            {grant.name: place[known[grant.plan]] for grant in grants})
+
+
+def _lines(line: Outline, depth: int, out: list[str]) -> None:
+    if len(out) <= MOST_NODES:
+        times = f"  ×{line.times}" if line.times > 1 and not line.children else ""
+        out.append(f"{'  ' * depth}{clean(line.label, 300)}{times}")
+        for child in line.children:
+            _lines(child, depth + 1, out)
+
+
+def limit_lines(view: View, seen: PageHistory, *, dated: bool) -> tuple[LimitLine, ...]:
+    """Every budget, and how long it lasts."""
+    opened = [one.time for one in seen.marks if one.kind == "window"]
+    return () if view.rule is None else tuple(LimitLine(
+        cap_name(one.name), one, "" if not dated else _until(
+            one, (opened[-1] if opened else "") if one.windowed else seen.begun, seen.last))
+        for one in view.budgets)
+
+
+def _until(one: BudgetFigures, begun: str, last: str) -> str:
+    share = one.share.value
+    if share >= 1:
+        return "nothing is left"
+    between = seconds_of([begun, last]) if begun and last else None
+    if between is None or not share:
+        return ""
+    span = between[1] - between[0]
+    return day_after(between[1], span * ((1 - share) / share)) if span >= DAY else (
+        "too early to tell")
+
+
+def _refusal(one: Refused, publishable: bool) -> RefusalLine:
+    asked, room = refusal_figures(one)
+    unit = "" if one.unit == "epsilon" else f" {one.unit}"
+    by = f"rules: {', '.join(one.rules)}" if one.rules else cap_name(one.limit or LEDGER)
+    figures = ["–" if each is None else each.text(4) + unit for each in (asked, room)]
+    return RefusalLine("" if publishable else day_text(one.time or ""),
+                       clean(one.learner, 60) or "–", figures[0], figures[1], clean(by, 120))
+
+
+def _claim(grant: GrantReport, one: ChargeFigures, view: View, publishable: bool) -> str:
+    when = "" if publishable else f"{day_text(grant.time)}: "
+    who = " on ".join(part for part in (grant.learner, one.table) if part) or grant.name
+    team = f", team {one.team}" if one.team else ""
+    asked = [] if publishable else [
+        f"{line.mechanism}: {line.question}" for line in view.releases.get(one.name, ())
+        if line.asserted]
+    words = dict.fromkeys([*one.claims, *_asserted(grant.plan), *asked])
+    return clean(f"{when}{who}{team}. {'; '.join(words)}", 600)
+
+
+def _asserted(line: Outline) -> list[str]:
+    """What an author states in a plan, with the reason."""
+    own = [line.label] if line.kind.startswith("Asserted") else []
+    return own + [label for child in line.children for label in _asserted(child)]

@@ -199,14 +199,14 @@ def _counted(data: str, each: Callable[[], Iterator[tuple[GrantState, Taken]]],
     return People(
         data=data, records=len(total), cap=cap, alike=same, alike_grants=alike_grants,
         most=float(total.max(initial=0.0)), mean=float(total.mean()) if len(total) else 0.0,
-        stopped=int(missed.sum()), counts=histogram(total, cap),
+        stopped=int(missed.sum()), counts=spend_counts(total, cap),
         top=tuple(TopRecord(int(row), float(total[row]), tuple(parts))
                   for row, parts in zip(top, lines, strict=True)),
         sources=tuple(sources), levels=levels,
         total=packed(total, cap, levels) if shown.vectors and not few else "")
 
 
-def histogram(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:
+def spend_counts(total: NDArray[np.float64], cap: float) -> tuple[int, ...]:
     """How many spent how much of the cap, in `BINS` parts of it."""
     counts, _ = np.histogram(np.minimum(total / cap, 1.0) if cap else total, BINS, (0.0, 1.0))
     return tuple(int(one) for one in counts)

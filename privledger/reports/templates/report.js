@@ -1,17 +1,24 @@
 "use strict";
-// The tree and the answers about single records. Every text is put in by textContent: labels in a
-// ledger are only ever texts. Nothing is loaded and nothing leaves the page.
-(() => {
+// Filters, sorts and opens what the page holds already. Every text is put in by textContent: labels
+// in a ledger are only ever texts. Nothing is loaded and nothing leaves the page.
+(async () => {
+  const $ = (what, where = document) => where.querySelector(what);
+  const $$ = (what, where = document) => [...where.querySelectorAll(what)];
   const byId = (id) => document.getElementById(id);
-  const people = JSON.parse(byId("people").textContent);
-  const vectors = new Map();
-  let book = null;
-  let grants = null;
+  const SVG = $("svg")?.namespaceURI;
 
-  function element(tag, text, kind) {
+  function element(tag, text, kind, more = {}) {
     const made = document.createElement(tag);
     if (text !== undefined) made.textContent = text;
     if (kind) made.className = kind;
+    for (const [name, value] of Object.entries(more)) made.setAttribute(name, value);
+    return made;
+  }
+
+  function drawn(tag, attributes, ...inside) {
+    const made = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...inside);
     return made;
   }
 
@@ -21,10 +28,9 @@
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
-  // High bytes, then low bytes.
-  async function vector(text) {
-    if (!vectors.has(text)) vectors.set(text, await inflated(text));
-    return vectors.get(text);
+  async function block(id) {
+    const held = JSON.parse(byId(id).textContent);
+    return held.deflated ? JSON.parse(new TextDecoder().decode(await inflated(held.deflated))) : held;
   }
 
   // Rounded up, as everywhere: a reader never sees less than was spent.
@@ -35,10 +41,7 @@
     return Number(`${whole}e${Number(power) - digits + 1}`);
   }
 
-  function number(value) {
-    if (value === null || value === undefined) return "no price of its own";
-    return typeof value === "string" ? value : String(upward(value, 4));
-  }
+  const number = (value) => (typeof value === "string" ? value : String(upward(value, 4)));
 
   function percent(share) {
     const value = 100 * share;
@@ -47,184 +50,277 @@
     return `${Number(nearest) / 100 >= share ? nearest : ((Math.round(value * 10) + 1) / 10).toFixed(1)} %`;
   }
 
+  const book = await block("data");
+  const people = await block("spends");
+  const [NAME, CELLS, KEYS, HUE, FLAG, CLAIM, PLAN, PATH, SPOT, FACTS, ANSWERS] = Array(11).keys();
+  const grants = book.grants || [];
+  const most = grants.reduce((top, one) => Math.max(top, one[KEYS][2]), 0);
+  const heads = $$("#grants thead th");
+  const columns = heads.map((head) => ({ name: head.textContent, kind: head.className, key: Number(head.dataset.key) }));
+  const cells = $$(".cell");
+  const byPath = new Map(cells.map((cell) => [cell.dataset.path, cell]));
+  let path = "";
+  let sort = { column: 0, down: true };
+  let limit = 100;
+  let found = grants;
+
+  // ---- the table of grants
+
+  function swatch(hue) {
+    return drawn("svg", { class: "sw", width: 10, height: 10, "aria-hidden": "true" },
+      drawn("rect", { class: `k${hue}`, width: 10, height: 10, rx: 2 }));
+  }
+
   function facts(pairs) {
-    const list = element("dl", undefined, "facts");
-    for (const [name, value] of pairs) {
-      if (value === "" || value === null) continue;
-      list.append(element("dt", name));
-      const held = element("dd");
-      held.append(value);
-      list.append(held);
-    }
+    const list = element("dl", undefined, "kv");
+    for (const [name, value] of pairs) list.append(element("dt", name), element("dd", value));
     return list;
   }
 
-  // A part that is filled when it is opened for the first time.
-  function lazy(title, more, fill) {
-    const details = element("details");
-    const summary = element("summary", title + (more ? " " : ""));
-    if (more) summary.append(element("span", more, "soft"));
-    details.append(summary);
-    let filled = false;
-    const held = {
-      details,
-      item: () => null,
-      open() {
-        details.open = true;
-        held.ready();
-      },
-      ready() {
-        if (filled) return;
-        filled = true;
-        fill(details, held);
-      },
-    };
-    details.addEventListener("toggle", () => { if (details.open) held.ready(); });
-    return held;
+  function opened(one) {
+    const row = element("tr", undefined, "more");
+    const cell = element("td", undefined, "", { colspan: columns.length });
+    const two = element("div", undefined, "two");
+    const right = element("div");
+    right.append(element("h3", "Plan, fixed before any data was read"), element("pre", book.plans[one[PLAN]]));
+    if (one[ANSWERS].length) {
+      const list = element("ul", undefined, "small");
+      list.append(...one[ANSWERS].map((text) => element("li", text)));
+      right.append(element("h3", "Answers released"), list);
+    }
+    two.append(facts([...one[FACTS], ...columns.map((column, place) => [column.name, one[CELLS][place]])]), right);
+    cell.append(two);
+    row.append(cell);
+    return row;
   }
 
-  // A list; a long one in pieces.
-  function listing(length, make, word) {
-    const list = element("ul");
-    const items = new Map();
-    const pieces = [];
-    const size = Math.max(100, Math.ceil(Math.sqrt(length)));
-    function put(parent, place) {
-      const held = make(place);
+  function opener(one, text) {
+    const button = element("button", text, "open", { type: "button", "aria-expanded": "false", "aria-label": `${text}, details of ${one[CELLS][2]}` });
+    button.addEventListener("click", () => {
+      const row = button.closest("tr");
+      const open = button.getAttribute("aria-expanded") === "true";
+      button.setAttribute("aria-expanded", String(!open));
+      if (open) row.nextSibling.remove();
+      else row.after(opened(one));
+    });
+    return button;
+  }
+
+  function line(one) {
+    const row = element("tr", undefined, "", { "data-grant": one[NAME] });
+    one[CELLS].forEach((text, place) => {
+      const cell = element("td", undefined, columns[place].kind);
+      if (place === 0) cell.append(opener(one, text));
+      else if (columns[place].kind === "b nw") {
+        const width = `${most ? (100 * one[KEYS][2]) / most : 0}%`;
+        cell.append(drawn("svg", { width: 76, height: 10, "aria-hidden": "true" },
+          drawn("rect", { class: "track", width: "100%", height: 10, rx: 2 }), drawn("rect", { class: `k${one[HUE]}`, width, height: 10, rx: 2 })), text);
+      } else if (columns[place].name === "Status" && one[FLAG]) cell.append(element("span", text, "flag"));
+      else cell.append(...(place === 1 ? [swatch(one[HUE])] : []), text);
+      if (place === 2) {
+        if (one[CLAIM]) cell.append(" ", element("a", "unverified", "flag todo", { href: "#claims" }));
+        const table = element("span", undefined, "sub");
+        table.append(swatch(one[HUE]), one[CELLS][1]);
+        cell.append(table);
+      }
+      row.append(cell);
+    });
+    return row;
+  }
+
+  function value(one, place) {
+    const key = columns[place].key;
+    return key < 0 ? one[CELLS][place].toLowerCase() : one[KEYS][key] === "infinite" ? Infinity : one[KEYS][key];
+  }
+
+  const under = (one) => !path || one[PATH] === path || one[PATH].startsWith(`${path}/`);
+
+  function choose() {
+    const words = ($("#q")?.value || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = $$(".tools select").filter((select) => select.value).map((select) => [Number(select.dataset.column), select.value]);
+    found = grants.filter((one) => under(one) && wanted.every(([place, text]) => one[CELLS][place] === text)
+      && words.every((word) => one[NAME].toLowerCase().includes(word) || one[CELLS].some((text) => text.toLowerCase().includes(word))));
+    const order = sort.down ? -1 : 1;
+    found.sort((a, b) => {
+      const [x, y] = [value(a, sort.column), value(b, sort.column)];
+      return (x < y ? -1 : x > y ? 1 : 0) * order;
+    });
+  }
+
+  function draw() {
+    choose();
+    $("#grants tbody").replaceChildren(...found.slice(0, limit).map(line));
+    const all = found.length === grants.length;
+    const share = found.reduce((sum, one) => sum + one[KEYS][2], 0);
+    const sum = byId("sum");
+    if (!all || sum.dataset.was) {
+      sum.dataset.was = "1";
+      sum.replaceChildren(element("b", `${found.length} ${found.length === 1 ? "grant" : "grants"}`), `${all ? "" : ` of ${grants.length}`}: ${percent(share)} of the budget `);
+      if (!all) {
+        const button = element("button", "Clear filters", "", { type: "button" });
+        button.addEventListener("click", () => { clear(); $("#q")?.focus(); });
+        sum.append(button);
+      }
+    }
+    const foot = byId("foot");
+    foot.replaceChildren();
+    if (found.length > limit) {
+      const button = element("button", "Show 200 more", "", { type: "button" });
+      button.addEventListener("click", () => { limit += 200; draw(); });
+      foot.append(button, `${limit} of ${found.length} drawn. Search and sort use all of them.`);
+    }
+    heads.forEach((head, place) => head.setAttribute("aria-sort", place !== sort.column ? "none" : sort.down ? "descending" : "ascending"));
+    dots(all);
+  }
+
+  // Marks of what is not chosen fade; where there are too many for marks, the chosen get theirs.
+  function dots(all) {
+    const group = byId("dots");
+    if (!group) return;
+    for (const extra of $$(".extra", group)) extra.remove();
+    const names = new Set(found.map((one) => one[NAME]));
+    const there = new Set();
+    for (const dot of $$(".dot", group)) {
+      there.add(dot.dataset.grant);
+      dot.classList.toggle("dim", !all && !names.has(dot.dataset.grant));
+    }
+    if (all || found.length > 150) return;
+    for (const one of found) {
+      if (!one[SPOT] || there.has(one[NAME])) continue;
+      group.append(drawn("circle", { class: `extra ring k${one[HUE]}`, cx: `${one[SPOT][0]}%`, cy: one[SPOT][1], r: 5 },
+        drawn("title", {}, `${one[CELLS][0]}: ${one[CELLS][2]}`)));
+    }
+  }
+
+  function clear() {
+    for (const field of $$(".tools[role=search] input, .tools[role=search] select")) field.value = "";
+    limit = 100;
+    zoom("");
+  }
+
+  // To the row of a grant, opened.
+  function follow(name) {
+    clear();
+    const place = found.findIndex((one) => one[NAME] === name);
+    if (place < 0) return;
+    if (place >= limit) {
+      limit = place + 1;
+      draw();
+    }
+    const button = $$("#grants tbody tr[data-grant]")[place].querySelector(".open");
+    if (button.getAttribute("aria-expanded") === "false") button.click();
+    button.focus();
+    button.scrollIntoView({ block: "center" });
+  }
+
+  // ---- the icicle: cells lie in percent, so that a zoom moves and scales them and draws nothing
+
+  const shown = (cell) => cell.getAttribute("display") !== "none";
+
+  function place(cell, x, width) {
+    cell.setAttribute("x", `${x}%`);
+    cell.setAttribute("width", `${Math.max(0, width)}%`);
+    if (width >= 0.35 && x > -0.01 && x < 99.99) cell.removeAttribute("display");
+    else cell.setAttribute("display", "none");
+  }
+
+  function zoom(to, focus) {
+    path = to;
+    limit = 100;
+    const origin = byPath.get(path) || byPath.get("");
+    if (origin) {
+      const [start, whole] = [Number(origin.dataset.x), Number(origin.dataset.w)];
+      const at = (cell) => [(100 * (cell.dataset.x - start)) / whole, (100 * cell.dataset.w) / whole];
+      const ends = new Map();
+      for (const cell of cells) {
+        const own = cell.dataset.path;
+        if (cell.dataset.of) continue;
+        if (own === "" || own === path || path.startsWith(`${own}/`)) place(cell, 0, 100);
+        else place(cell, ...at(cell));
+        cell.setAttribute("aria-pressed", String(own !== "" && (own === path || path.startsWith(`${own}/`))));
+        if (!shown(cell) || own === "") continue;
+        const parent = own.includes("/") ? own.slice(0, own.lastIndexOf("/")) : "";
+        const [x, width] = at(cell);
+        const [end, many] = ends.get(parent) || [-1, 0];
+        ends.set(parent, [Math.max(end, x + width), many + 1]);
+      }
+      for (const cell of cells) {
+        if (!cell.dataset.of) continue;
+        const parent = cell.dataset.path.includes("/") ? cell.dataset.path.slice(0, cell.dataset.path.lastIndexOf("/")) : "";
+        const above = byPath.get(parent);
+        const [x, width] = at(above);
+        const [end, many] = ends.get(parent) || [x, 0];
+        const inside = parent === "" || parent === path || parent.startsWith(`${path}/`) || path === "";
+        place(cell, end, inside && many < cell.dataset.of ? x + width - end : 0);
+        $("p", cell).dataset.name = `${cell.dataset.of - many} smaller`;
+      }
+      for (const cell of cells) cell.setAttribute("tabindex", -1);
+      const home = byPath.get(path);
+      if (home) home.setAttribute("tabindex", 0);
+      if (focus && home) home.focus({ preventScroll: true });
+      crumbs();
+    }
+    draw();
+  }
+
+  function crumbs() {
+    const steps = path ? path.split("/") : [];
+    const list = byId("crumbs");
+    list.replaceChildren(...["", ...steps.map((_, place) => steps.slice(0, place + 1).join("/"))].map((one, depth) => {
+      const text = depth === 0 ? "All grants" : $("p", byPath.get(one)).dataset.name;
+      const button = element("button", text, "", { type: "button", ...(one === path ? { "aria-current": "true" } : {}) });
+      button.addEventListener("click", () => zoom(one));
       const item = element("li");
-      item.append(held.details);
-      items.set(place, held);
-      parent.append(item);
-    }
-    if (length <= size) {
-      for (let place = 0; place < length; place++) put(list, place);
-    } else {
-      for (let start = 0; start < length; start += size) {
-        const end = Math.min(length, start + size);
-        const piece = lazy(`${word} ${start + 1} to ${end}`, "", (details) => {
-          const inner = element("ul");
-          for (let place = start; place < end; place++) put(inner, place);
-          details.append(inner);
-        });
-        pieces.push(piece);
-        const item = element("li");
-        item.append(piece.details);
-        list.append(item);
-      }
-    }
-    return {
-      list,
-      item(place) {
-        if (pieces.length) pieces[Math.floor(place / size)].open();
-        return items.get(place);
-      },
+      item.append(button);
+      return item;
+    }));
+  }
+
+  function walk(event) {
+    const cell = event.target.closest(".cell");
+    if (!cell) return;
+    const level = (one) => Number(one.getAttribute("y"));
+    const left = (one) => Number.parseFloat(one.getAttribute("x"));
+    const open = cells.filter((one) => shown(one) && !one.dataset.of);
+    const row = open.filter((one) => level(one) === level(cell)).sort((a, b) => left(a) - left(b));
+    const here = row.indexOf(cell);
+    const own = cell.dataset.path;
+    const moves = {
+      ArrowRight: () => row[here + 1],
+      ArrowLeft: () => row[here - 1],
+      Home: () => row[0],
+      End: () => row[row.length - 1],
+      ArrowUp: () => (own === "" ? undefined : byPath.get(own.includes("/") ? own.slice(0, own.lastIndexOf("/")) : "")),
+      ArrowDown: () => open.filter((one) => level(one) === level(cell) + 34 && (own === "" || one.dataset.path.startsWith(`${own}/`)))[0],
     };
-  }
-
-  function node(row, many, times, charge) {
-    const [kind, parameters, below, repeats, amount, epsilon, other, size] = book.nodes[row];
-    const words = book.words;
-    const title = (many > 1 ? `${many} × ` : "") + words[kind];
-    const cost = epsilon === null ? "" : ` · epsilon ${number(epsilon)}`;
-    return lazy(title, `${words[parameters]}${cost}`, (details, held) => {
-      details.append(facts([
-        ["parameters", words[parameters] || "none of its own"],
-        ["runs in this plan", times > 1 ? `${times} times` : "once"],
-        ["cost of one run", amount === null ? "no price of its own" : `${number(amount)} ${book.unit}`],
-        ["epsilon by itself", epsilon === null ? "" : `${number(epsilon)} at delta ${book.at}, ${book.relation}`],
-        ["under replace_one", book.relation !== "add_remove" ? ""
-          : other === null ? "no price" : `epsilon ${number(other)} at delta ${book.at}`],
-        ["asked by", `${words[charge[2]] || "(no name)"}, ${charge[0]}`],
-        ["nodes below", size > 1 ? String(size - 1) : ""],
-      ]));
-      if (!below.length) return;
-      const made = listing(below.length / 2, (place) =>
-        node(below[2 * place], below[2 * place + 1], times * repeats * below[2 * place + 1], charge), "members");
-      held.item = made.item;
-      details.append(made.list);
-    });
-  }
-
-  function charge(place) {
-    const one = book.charges[place];
-    const words = book.words;
-    const [name, position, learner, data, time, status, note, isolation, share, epsilon, row, releases, asked, drew, lines] = one;
-    const who = [words[learner], words[data] && `on ${words[data]}`].filter(Boolean).join(" ");
-    return lazy(name, `${who} · epsilon ${number(epsilon)} · ${words[status]}`, (details, held) => {
-      let from = "";
-      if (drew >= 0) {
-        from = element("button", `paid for by ${book.charges[drew][0]}`, "link");
-        from.type = "button";
-        from.addEventListener("click", () => follow(String(drew)));
+    if (event.key === "Escape") zoom("", true);
+    else if (event.key === "Enter" || event.key === " ") select(cell);
+    else if (moves[event.key]) {
+      const to = moves[event.key]();
+      if (to) {
+        for (const one of cells) one.setAttribute("tabindex", -1);
+        to.setAttribute("tabindex", 0);
+        to.focus();
       }
-      details.append(facts([
-        ["request", [position < 0 ? "" : `entry ${position}`, time, words[asked]].filter(Boolean).join("; ")],
-        ["asked by", words[learner] || (words[status] === "scope" ? "" : "(no name)")],
-        ["data set", words[data]],
-        ["charged", drew >= 0 ? from : `${percent(share)} of the budget; epsilon ${number(epsilon)} by itself at delta ${book.at}`],
-        ["status", words[status] + (words[note] ? ": " + words[note] : "")],
-        ["isolation", words[isolation]],
-        ["released", releases ? `${releases} answer${releases === 1 ? "" : "s"}` : ""],
-      ]));
-      if (lines.length) {
-        const table = element("table");
-        const wide = element("div", undefined, "scroll");
-        wide.tabIndex = 0;
-        wide.setAttribute("role", "region");
-        wide.setAttribute("aria-label", `Released under ${name}`);
-        wide.append(table);
-        table.append(element("caption", "Released"));
-        for (const [mechanism, question, count, cells, asserted] of lines) {
-          const line = element("tr");
-          line.append(element("td", `${count} ×`, "n"), element("td", words[mechanism]),
-            element("td", words[question] + (cells > 1 ? `, ${cells} cells` : "") + (asserted ? " (unverified claim)" : "")));
-          table.append(line);
-        }
-        details.append(wide);
-      }
-      const made = listing(1, () => node(row, 1, 1, one), "plan");
-      held.item = made.item;
-      details.append(made.list);
-    });
+    } else return;
+    event.preventDefault();
   }
 
-  function show(places) {
-    const made = listing(places.length, (place) => charge(places[place]), "grants");
-    made.list.className = "tree";
-    const where = new Map(places.map((place, at) => [place, at]));
-    grants = { item: (place) => (where.has(place) ? made.item(where.get(place)) : null) };
-    byId("tree").replaceChildren(made.list);
+  // The selected block leads one step up.
+  function select(cell) {
+    const own = cell.dataset.path;
+    if (cell.dataset.of) return;
+    zoom(own && own === path ? own.split("/").slice(0, -1).join("/") : own, true);
   }
 
-  function all() {
-    return book.charges.map((_, place) => place);
-  }
+  // ---- single records
 
-  // Open everything on the way to a node; a path is a grant and then members, "3/0/1".
-  function follow(path) {
-    const steps = path.split("/").map(Number);
-    let held = grants.item(steps[0]);
-    if (!held) {
-      show(all());
-      byId("word").value = "";
-      held = grants.item(steps[0]);
-    }
-    held.open();
-    if (steps.length > 1) {
-      held = held.item(0);
-      held.open();
-      for (const step of steps.slice(1)) {
-        held = held.item(step);
-        held.open();
-      }
-    } else if (held.item(0)) {
-      held.item(0).open();
-    }
-    for (const old of document.querySelectorAll("summary.found")) old.classList.remove("found");
-    const summary = held.details.querySelector("summary");
-    summary.classList.add("found");
-    summary.focus();
-    summary.scrollIntoView({ block: "center" });
+  const vectors = new Map();
+
+  // High bytes, then low bytes.
+  async function vector(text) {
+    if (!vectors.has(text)) vectors.set(text, await inflated(text));
+    return vectors.get(text);
   }
 
   async function lines(one, row) {
@@ -239,14 +335,14 @@
     let total = one.alike;
     let step = 0;
     const parts = [];
-    for (const [place, [, cap, , length, spent, took]] of one.sources.entries()) {
+    for (const [at, [, cap, , length, spent, took]] of one.sources.entries()) {
       if (row >= length) {
-        parts.push([place, 0, -1]);
+        parts.push([at, 0, -1]);
         continue;
       }
       const [amounts, rounds] = [await vector(spent), await vector(took)];
       const amount = (amounts[row] * 256 + amounts[length + row]) * cap / one.levels;
-      parts.push([place, amount, rounds[row] * 256 + rounds[length + row]]);
+      parts.push([at, amount, rounds[row] * 256 + rounds[length + row]]);
       total += amount;
       step += cap / one.levels;
     }
@@ -255,32 +351,48 @@
 
   async function answer(which, row) {
     const one = people[which];
-    const place = byId(`answer${which}`);
+    const box = byId(`answer${which}`);
     if (!Number.isInteger(row) || row < 0 || row >= one.records) {
-      place.replaceChildren(element("p", `There is no ${one.who} at that position.`));
+      box.replaceChildren(element("p", `There is no ${one.who} at that position.`));
       return;
     }
     const name = `${one.who === "person" ? "Person" : "Record"} ${row}`;
-    const found = await lines(one, row);
-    if (!found) {
-      place.replaceChildren(element("p", `${name} is not in this page: run privledger record LEDGER ${row}, or make the page with --include-records.`));
+    const said = await lines(one, row);
+    if (!said) {
+      box.replaceChildren(element("p", `${name} is not in this page: run privledger record LEDGER ${row}, or make the page with --include-records.`));
       return;
     }
-    const box = element("div", undefined, "scroll");
-    box.tabIndex = 0;
-    box.setAttribute("role", "region");
-    box.setAttribute("aria-label", name);
-    const rounded = found.step ? ` (rounded up to steps of ${number(found.step)})` : "";
-    box.append(element("p", `${name} of ${one.data} spent ${number(found.total)} ${book.unit}, ${percent(one.cap ? found.total / one.cap : 0)} of at most ${number(one.cap)}${rounded}. CONFIDENTIAL.`));
-    if (found.parts === null) {
-      box.append(element("p", `On what is not in this page, because too many grants counted: run privledger record LEDGER ${row}.`));
-    } else {
-      box.append(table(one, row, found.parts));
+    const rounded = said.step ? ` (rounded up to steps of ${number(said.step)})` : "";
+    const parts = [element("p", `${name} of ${one.data} spent ${number(said.total)} ${book.unit}, ${percent(one.cap ? said.total / one.cap : 0)} of at most ${number(one.cap)}${rounded}. CONFIDENTIAL.`)];
+    parts.push(said.parts ? sources(one, row, said.parts) : element("p", `On what is not in this page, because too many grants counted: run privledger record LEDGER ${row}.`));
+    if (one.alikeGrants) parts.push(element("p", `Of it, ${number(one.alike)} ${book.unit} is from grants that charge every ${one.who} the same.`));
+    box.replaceChildren(...parts);
+  }
+
+  function sources(one, row, parts) {
+    const made = element("table");
+    made.append(element("caption", `On what ${one.who} ${row} spent it`));
+    const head = element("tr");
+    for (const [name, kind] of [["Grant", ""], [book.unit, "r"], ["Of its cap", "r"], ["Rounds", "r"]]) head.append(element("th", name, kind, { scope: "col" }));
+    const top = element("thead");
+    top.append(head);
+    const body = element("tbody");
+    for (const [at, amount, rounds] of parts) {
+      const [grant, cap, many] = one.sources[at];
+      const entry = grants[grant];
+      const name = element("td");
+      const button = element("button", entry ? `${entry[CELLS][2]}, ${entry[CELLS][0]}` : "a grant", "link", { type: "button" });
+      if (entry) button.addEventListener("click", () => follow(entry[NAME]));
+      name.append(button);
+      const line = element("tr");
+      line.append(name, element("td", number(amount), "r"), element("td", percent(cap ? amount / cap : 0), "r"),
+        element("td", rounds < 0 ? "not in the table yet" : `${rounds} of ${many}`, "r"));
+      body.append(line);
     }
-    if (one.alikeGrants) {
-      box.append(element("p", `Among it ${number(one.alike)} ${book.unit} from ${one.alikeGrants} grant${one.alikeGrants === 1 ? " that charges" : "s that charge"} every ${one.who} alike.`));
-    }
-    place.replaceChildren(box);
+    made.append(top, body);
+    const box = element("div", undefined, "scroll", { role: "region", tabindex: 0, "aria-label": `Sources of ${one.who} ${row}` });
+    box.append(made);
+    return box;
   }
 
   // As privledger spells ids (docs/people.md), but for rare letters: those are not found here.
@@ -314,92 +426,108 @@
   }
 
   async function search(which, id, key) {
-    const place = byId(`answer${which}`);
+    const box = byId(`answer${which}`);
     if (!/^[0-9a-f]{64}$/.test(key.trim())) {
-      place.replaceChildren(element("p", "That is no key: 64 letters and digits are."));
+      box.replaceChildren(element("p", "That is no key: a key has 64 letters and digits."));
       return;
     }
-    const found = await placeOf(people[which], id, key);
-    if (found < 0) {
-      place.replaceChildren(element("p", "Nobody here has that id under that key. privledger record LEDGER --person ID --people-key FILE asks the ledger itself."));
-      return;
-    }
-    answer(which, found);
+    const at = await placeOf(people[which], id, key);
+    if (at < 0) box.replaceChildren(element("p", "No person here has that id under that key. privledger record LEDGER --person ID --people-key FILE asks the ledger itself."));
+    else answer(which, at);
   }
 
-  function table(one, row, parts) {
-    const made = element("table");
-    made.append(element("caption", `On what ${one.who} ${row} spent it`));
-    const head = element("tr");
-    for (const [name, kind] of [["grant", ""], ["asked by", ""], ["when", ""], [book.unit, "n"], ["of its cap", "n"], ["rounds", "n"]]) {
-      const cell = element("th", name, kind);
-      cell.scope = "col";
-      head.append(cell);
-    }
-    const top = element("thead");
-    top.append(head);
-    const body = element("tbody");
-    for (const [place, amount, rounds] of parts) {
-      const [grant, cap, most] = one.sources[place];
-      const entry = book.charges[grant];
-      const line = element("tr");
-      const name = element("td");
-      const button = element("button", entry[0], "link");
-      button.type = "button";
-      button.addEventListener("click", () => follow(String(grant)));
-      name.append(button);
-      line.append(name, element("td", book.words[entry[2]]), element("td", entry[4], "t"),
-        element("td", number(amount), "n"), element("td", percent(cap ? amount / cap : 0), "n"),
-        element("td", rounds < 0 ? "not in the table yet" : `${rounds} of ${most}`, "n"));
-      body.append(line);
-    }
-    made.append(top, body);
-    return made;
+  // ---- folds and words
+
+  function unfold() {
+    const to = location.hash.length > 1 && byId(decodeURIComponent(location.hash.slice(1)));
+    for (let node = to; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
+    if (to) to.scrollIntoView();
   }
 
-  function find(event) {
-    event.preventDefault();
-    const word = byId("word").value.trim().toLowerCase();
-    const places = all().filter((place) => {
-      const one = book.charges[place];
-      return !word || [one[0], book.words[one[2]], book.words[one[3]], book.words[one[5]]]
-        .some((text) => text.toLowerCase().includes(word));
-    });
-    byId("hits").textContent = word ? `${places.length} of ${book.charges.length}` : "";
-    show(places);
-  }
-
-  async function start() {
-    const held = JSON.parse(byId("nodes").textContent);
-    book = held.deflated ? JSON.parse(new TextDecoder().decode(await inflated(held.deflated))) : held;
-    if (byId("tree")) {
-      show(all());
-      byId("find").addEventListener("submit", find);
-      for (const box of document.querySelectorAll("[data-path]")) {
-        box.addEventListener("click", () => follow(box.dataset.path));
+  function explain() {
+    const tip = element("div", "", "", { id: "tip", role: "tooltip", hidden: "" });
+    document.body.append(tip);
+    for (const word of $$("a.term")) {
+      const said = byId(`${word.hash.slice(1)}-d`);
+      word.setAttribute("aria-describedby", said.id);
+      const tell = () => {
+        tip.textContent = said.textContent;
+        tip.hidden = false;
+        const box = word.getBoundingClientRect();
+        tip.style.left = `${Math.max(12, Math.min(box.left, innerWidth - 312)) + scrollX}px`;
+        tip.style.top = `${box.bottom + scrollY + 6}px`;
+      };
+      for (const [on, off] of [["mouseenter", "mouseleave"], ["focus", "blur"]]) {
+        word.addEventListener(on, tell);
+        word.addEventListener(off, () => { tip.hidden = true; });
       }
     }
-    for (const button of document.querySelectorAll("button[data-go]")) {
-      button.addEventListener("click", () => follow(button.dataset.go));
-    }
-    for (const form of document.querySelectorAll("form.person")) {
-      form.addEventListener("submit", (event) => {
-        event.preventDefault();
-        const [id, key] = form.querySelectorAll("input");
-        search(Number(form.dataset.people), id.value, key.value);
-      });
-    }
-    for (const form of document.querySelectorAll("form.record:not(.person)")) {
-      form.addEventListener("submit", (event) => {
-        event.preventDefault();
-        answer(Number(form.dataset.people), form.querySelector("input").valueAsNumber);
-      });
-    }
-    for (const button of document.querySelectorAll("button[data-row]")) {
-      button.addEventListener("click", () => answer(Number(button.dataset.people), Number(button.dataset.row)));
-    }
-    document.documentElement.dataset.ready = String(Math.round(performance.now()));
+    addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
   }
 
-  start();
+  // ---- start
+
+  if (grants.length) {
+    heads.forEach((head, column) => {
+      const button = element("button", columns[column].name, "", { type: "button" });
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        sort = { column, down: sort.column === column ? !sort.down : columns[column].key >= 0 };
+        draw();
+      });
+    });
+    for (const select of $$(".tools select")) {
+      const texts = [...new Set(grants.map((one) => one[CELLS][Number(select.dataset.column)]))].sort();
+      select.append(...texts.map((text) => element("option", text)));
+      select.addEventListener("change", () => { limit = 100; draw(); });
+    }
+    let typed;
+    $("#q")?.addEventListener("input", () => {
+      clearTimeout(typed);
+      typed = setTimeout(() => { limit = 100; draw(); }, 90);
+    });
+    $("svg.cells")?.addEventListener("keydown", walk);
+    $("svg.cells")?.addEventListener("click", (event) => {
+      const cell = event.target.closest(".cell");
+      if (cell) select(cell);
+    });
+    if (byId("crumbs")) crumbs();
+    draw();
+  }
+  for (const form of $$("form.tools")) {
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const fields = $$("input", form);
+      const which = Number(form.dataset.people);
+      if (form.classList.contains("person")) search(which, fields[0].value, fields[1].value);
+      else if (form.classList.contains("record")) answer(which, fields[0].valueAsNumber);
+    });
+  }
+  for (const button of $$("button[data-row]")) {
+    button.addEventListener("click", () => answer(Number(button.dataset.people), Number(button.dataset.row)));
+  }
+  for (const button of $$("button[data-go]")) button.addEventListener("click", () => follow(button.dataset.go));
+  explain();
+  unfold();
+  addEventListener("hashchange", unfold);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (link && link.hash === location.hash) unfold();
+  });
+  let shut = [];
+  addEventListener("beforeprint", () => {
+    for (const one of $$("details:not([open])")) {
+      shut.push(one);
+      one.open = true;
+    }
+    if (grants.length > limit) {
+      limit = Math.max(limit, 500);
+      draw();
+    }
+  });
+  addEventListener("afterprint", () => {
+    for (const one of shut) one.open = false;
+    shut = [];
+  });
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
 })();
