@@ -29,7 +29,14 @@ from privledger.ledger.events import (
     ScopeOpened,
     Settled,
 )
-from privledger.ledger.filters import KINDS, Budget, Cap, FilterRule, fixed_filter
+from privledger.ledger.filters import (
+    KINDS,
+    Budget,
+    Cap,
+    FilterRule,
+    fixed_filter,
+    matching_caps,
+)
 from privledger.ledger.limits import Efforts, check_plan, is_free
 from privledger.ledger.limits import effort as effort_of
 from privledger.ledger.line import Limit, QueuePosition, Refund, can_come, demand_of
@@ -152,13 +159,13 @@ def decide(
     if not _fits(rule, charge, state.units, state.delta_units):
         return Refusal(rule, charge, state.units, state.delta_units, state.broken)
     request = asked if isinstance(asked, Granted) else None
-    for cap, (units, delta_units) in zip(state.caps, state.cap_spent, strict=True):
-        if cap.matches(state.window, request):
-            own = cap.rule(rule)
-            if cap.per_window and state.window is None:
-                return Refusal(own, charge, 0, 0, NO_WINDOW, scope=cap.title)
-            if not _fits(own, charge, units, delta_units):
-                return Refusal(own, charge, units, delta_units, scope=cap.title)
+    for place in matching_caps(state.caps, state.window, request):
+        cap, (units, delta_units) = state.caps[place], state.cap_spent[place]
+        own = cap.rule(rule)
+        if cap.per_window and state.window is None:
+            return Refusal(own, charge, 0, 0, NO_WINDOW, scope=cap.title)
+        if not _fits(own, charge, units, delta_units):
+            return Refusal(own, charge, units, delta_units, scope=cap.title)
     return charge
 
 

@@ -109,7 +109,7 @@ def parse_body(text: str) -> Any:
     Raises:
         ValueError, RecursionError: not JSON, or a number that is not finite.
     """
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    return _decode(text)
 
 
 def _refuse(text: str) -> float:
@@ -119,3 +119,6 @@ def _refuse(text: str) -> float:
 def _finite(text: str) -> float:
     value = float(text)
     return value if math.isfinite(value) else _refuse(text)
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode

@@ -12,7 +12,7 @@ not allowed: the theorem is fixed before the first release (docs/proofs/filters.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
@@ -328,6 +328,7 @@ def _fits_as_a_whole(cost: Cost, budget: Budget) -> bool:
 # charge belongs to the window that was open when it was reserved. No clock decides: one that
 # jumps, or that somebody sets, would free budget. Nothing is given back when a window ends.
 
+_FEW = 20  # caps that are looked at one by one
 _LONGEST = 200
 
 
@@ -442,6 +443,28 @@ class Cap:
         budget = Budget(value["epsilon"], value["delta"], value.get("failure", 0.0))
         return cls(budget, value["data"], value["labels"],
                    value.get("window"), value.get("per_window", False))
+
+
+_filed: dict[int, tuple[tuple[Cap, ...], dict[tuple[str, str] | str | None, list[int]]]] = {}
+
+
+def matching_caps(caps: tuple[Cap, ...], window: str | None,
+                  request: Requested | None) -> Iterable[int]:
+    """Places of the caps that match, rising: of a grant, without a look at most others."""
+    if request is None or len(caps) < _FEW:
+        candidates: Iterable[int] = range(len(caps))
+    else:
+        found = _filed.get(id(caps))
+        if found is None or found[0] is not caps:
+            by: dict[tuple[str, str] | str | None, list[int]] = {}
+            for place, cap in enumerate(caps):  # each where a request that matches has to look
+                by.setdefault(cap.labels[0] if cap.labels else cap.data, []).append(place)
+            if len(_filed) >= _FEW:
+                _filed.clear()
+            found = _filed[id(caps)] = caps, by
+        candidates = sorted(place for key in (None, request.data, *request.labels.items())
+                            for place in found[1].get(key, ()))
+    return [place for place in candidates if caps[place].matches(window, request)]
 
 
 @lru_cache(maxsize=256)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from privledger.ledger.events import Granted, Holder
@@ -25,10 +26,15 @@ def _started(pid: int) -> str:
     return f"{boot}:{text.rpartition(')')[2].split()[19]}"
 
 
+_own = lru_cache(maxsize=1)(_started)  # a process does not start twice
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_own.cache_clear)
+
+
 def this_process() -> Holder:
     """Host, process number and start mark of the caller."""
     pid = os.getpid()
-    return Holder(platform.node(), pid, _started(pid))
+    return Holder(platform.node(), pid, _own(pid))
 
 
 def is_gone(holder: Holder | None) -> bool:

@@ -32,7 +32,14 @@ from privledger.ledger.events import (
     Unreadable,
     WindowOpened,
 )
-from privledger.ledger.filters import Budget, Cap, FilterRule, fixed_filter, window_name
+from privledger.ledger.filters import (
+    Budget,
+    Cap,
+    FilterRule,
+    fixed_filter,
+    matching_caps,
+    window_name,
+)
 from privledger.ledger.line import QueuePosition, follow_queue
 from privledger.ledger.policy import Policy
 
@@ -215,11 +222,10 @@ class State:
         self.delta_units += delta_units
         earlier = self.totals_of(paid.window)
         request = paid if isinstance(paid, Granted) else None
-        for place, cap in enumerate(self.caps):
-            if cap.matches(paid.window, request):
-                totals = earlier if cap.per_window else self.cap_spent
-                spent = totals[place]
-                totals[place] = spent[0] + units, spent[1] + delta_units
+        for place in matching_caps(self.caps, paid.window, request):
+            totals = earlier if self.caps[place].per_window else self.cap_spent
+            spent = totals[place]
+            totals[place] = spent[0] + units, spent[1] + delta_units
 
     @property
     def opened(self) -> tuple[str, ...]:

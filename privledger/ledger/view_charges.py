@@ -20,7 +20,7 @@ from privledger.ledger.events import (
     Plan,
     ScopeOpened,
 )
-from privledger.ledger.filters import Budget, Cap, FilterRule
+from privledger.ledger.filters import Budget, Cap, FilterRule, matching_caps
 from privledger.ledger.origins import (
     asserted_kinds,
     claims_of,
@@ -389,9 +389,10 @@ def chosen(conditions: Iterable[str]) -> Callable[[ChargeFigures], bool]:
     return meets
 
 
-def caps_over(caps: Iterable[Cap], window: str | None, request: Granted | None) -> tuple[str, ...]:
+def caps_over(caps: tuple[Cap, ...], window: str | None,
+              request: Granted | None) -> tuple[str, ...]:
     """Titles of the caps that a grant, or a scope, counts under."""
-    return tuple(cap.title for cap in caps if cap.matches(window, request))
+    return tuple([caps[place].title for place in matching_caps(caps, window, request)])
 
 
 def status_of(grant: GrantState) -> str:

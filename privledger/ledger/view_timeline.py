@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, singledispatch
 
 from attrs import define, field, frozen
@@ -149,7 +149,7 @@ class _Running:
         return Amount(self.units, self.delta_units, self.state.rule)
 
 
-def _origin(event: Event, caps: Sequence[Cap]) -> str:
+def _origin(event: Event, caps: tuple[Cap, ...]) -> str:
     """Where a grant came from, and which caps it, or a scope, counts under."""
     if isinstance(event, Granted):
         return origin_text(event, () if event.scope else caps_over(caps, event.window, event))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.ledger import fixed_filter
+from privledger.ledger.filters import matching_caps
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 BUDGET = pl.Budget(2.0, 1e-6)
@@ -140,3 +143,24 @@ def test_no_cap_is_ever_passed(requests):
 def test_what_is_no_cap_is_refused(bad):
     with pytest.raises(pl.InvalidValue):
         bad()
+
+
+TEXTS = st.sampled_from("abc")
+LABELS = st.dictionaries(st.sampled_from(["team", "project"]), TEXTS, max_size=2)
+SOME = st.builds(
+    lambda data, labels, window, each: (data, tuple(labels.items()), window, each),
+    st.none() | TEXTS, LABELS, st.none() | TEXTS, st.booleans()).filter(
+    lambda one: one[0] or one[1] or one[2] or one[3])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SOME, min_size=1, max_size=60), st.none() | TEXTS, st.none() | st.tuples(
+    TEXTS, LABELS))
+def test_caps_are_found_without_a_look_at_the_others(conditions, window, asked):
+    """By where they are filed, or one by one: the same places in the same order."""
+    caps = tuple(pl.Cap(pl.Budget(1.0, 0.0), data=data, labels=dict(labels),
+                        window=None if each else name, per_window=each)
+                 for data, labels, name, each in conditions)
+    request = None if asked is None else SimpleNamespace(data=asked[0], labels=asked[1])
+    assert list(matching_caps(caps, window, request)) == [
+        place for place, cap in enumerate(caps) if cap.matches(window, request)]
