@@ -121,10 +121,13 @@ def each_entry(store: Store) -> Iterator[Entry]:
 
 
 class SameEntries:
-    """The entries of a store again, as often as somebody asks, up to one that was read before."""
+    """The entries of a store again, as often as somebody asks, as far as a state knows them."""
 
-    def __init__(self, store: Store, head: str) -> None:
-        self._store, self._head = store, head
+    def __init__(self, store: Store, state: State) -> None:
+        self._store, self._head, self._count = store, state.head, state.position + 1
+
+    def __len__(self) -> int:
+        return self._count
 
     def __iter__(self) -> Iterator[Entry]:
         """Raises: LedgerCorrupt: they are others by now."""

@@ -309,7 +309,7 @@ def laid_out(store: Store, seen: Reading, compared: Comparison | None = None,
     state, view = seen.state, seen.view
     if state is not None and view is not None and len(seen.findings) < MOST_FINDINGS:
         return (report_of(store.location, state, view, seen.findings), state,
-                SameEntries(store, state.head))
+                SameEntries(store, state))
     try:  # what an audit gives up, a plain fold may still understand
         state = History(store, writable=False).full()
     except LedgerError:
