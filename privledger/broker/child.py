@@ -34,6 +34,7 @@ from privledger.facts.values import (
 from privledger.graph import Context, IndividualFilter, Node, to_json
 from privledger.guard import Scope
 from privledger.guard.dataset import Dataset
+from privledger.guard.opaque import Guarded
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
 from privledger.models import ModelFacts, kept, model_bytes, model_file, revived
@@ -59,7 +60,7 @@ class Elsewhere:
 
 
 @define(eq=False, repr=False)
-class BrokeredLedger:
+class BrokeredLedger(Guarded):
     """A learner's view of a ledger in another process: what it may spend, and requests."""
 
     relation: str
@@ -111,21 +112,12 @@ class BrokeredLedger:
             raise AttributeError(name)
         raise NotGranted(f"a learner in its own process has no ledger.{name}")
 
-    def __copy__(self) -> BrokeredLedger:
-        return self
-
-    def __deepcopy__(self, memo: object) -> BrokeredLedger:
-        return self
-
-    def __sklearn_clone__(self) -> BrokeredLedger:
-        return self
-
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger cannot be pickled")
 
 
 @define(eq=False, repr=False)
-class BrokeredSession:
+class BrokeredSession(Guarded):
     """As `Session`; every release is charged and answered by the other process."""
 
     plan: Node
@@ -179,12 +171,6 @@ class BrokeredSession:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session cannot be pickled or copied to another process")
-
-    def __copy__(self) -> BrokeredSession:
-        return self
-
-    def __deepcopy__(self, memo: object) -> BrokeredSession:
-        return self
 
 
 def _receipt(value: Json) -> Receipt:

@@ -15,6 +15,7 @@ from privledger.facts.bins import Bins
 from privledger.facts.columns import Columns, TableFacts, has_label
 from privledger.facts.schema import Column, Schema
 from privledger.graph import Context
+from privledger.guard.opaque import Guarded
 from privledger.guard.vault import _vault_of
 from privledger.numerals import meant
 from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones, RowValues, longest
@@ -46,7 +47,7 @@ _tokens = itertools.count(1)
 
 
 @frozen(eq=False, repr=False)
-class Dataset:
+class Dataset(Guarded):
     """A handle on guarded data. Deriving another handle, or describing a query, reads nothing.
 
     Made by `Ledger.protect`. Answers come from `session.release(mechanism, query)` only.
@@ -373,18 +374,6 @@ class Dataset:
         raise TypeError("guarded rows cannot be split into folds or read as an array. Pass the "
                         "handle to a learner's fit, and search with PrivateSearchCV, which pays "
                         "for its scores")
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("guarded data cannot be pickled. Protect the table again in the other "
-                        "process")
-
-    def __copy__(self) -> Dataset:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Dataset:
-        return self
-
-    __sklearn_clone__ = __copy__
 
 
 def _certificate(partition: Partition) -> str:

@@ -6,10 +6,11 @@ below, because those frames hold the grant, its history and the rows' guard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from html import escape
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from privledger.errors import BudgetExceeded, NotGranted, PolicyViolation
 from privledger.findings import Finding
@@ -23,6 +24,22 @@ from privledger.guard.teller import Request, Teller
 from privledger.guard.tuned import Best, Trial
 from privledger.guard.vault import _behind, _hide
 from privledger.ledger import Budget, Receipt
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+def _bared(method: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A method whose errors leave without the frames below."""
+
+    @wraps(method)
+    def asked(*given: Given.args, **named: Given.kwargs) -> Found:
+        try:
+            return method(*given, **named)
+        except BaseException as error:
+            raise bare(error) from None
+
+    return asked
 
 
 class Session(Opaque):
@@ -86,17 +103,16 @@ class Session(Opaque):
         booking = _granted(self).booking
         return () if booking is None or booking.first else booking.by_filters(self.plan)
 
+    @_bared
     def filtered(self, node: IndividualFilter | None = None) -> Dataset:
         """The data behind an individual filter: the reserved `node`, or the session's scope.
 
         Every release on the handle first charges each record its own cost and leaves out the
         records that cannot pay.
         """
-        try:
-            return _granted(self).filtered(node)
-        except BaseException as error:
-            raise bare(error) from None
+        return _granted(self).filtered(node)
 
+    @_bared
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
         """Answer `query` with exact noise, after taking the release off the grant.
 
@@ -125,11 +141,9 @@ class Session(Opaque):
             PolicyViolation: the ledger's policy forbids asserted queries; nothing was read.
             UnsupportedNode: no exact sampler, or a sensitivity larger than the mechanism says.
         """
-        try:
-            return _granted(self).release(mechanism, query, rollover=rollover)
-        except BaseException as error:
-            raise bare(error) from None
+        return _granted(self).release(mechanism, query, rollover=rollover)
 
+    @_bared
     def best_of(self, node: Any, candidates: int, trial: Trial, *, why: str = "") -> Best | None:
         """Run `trial` a secret, random number of times, and return the best of what it returned.
 
@@ -150,11 +164,9 @@ class Session(Opaque):
             PolicyViolation: the ledger's policy forbids asserted queries; nothing was read.
             Exception: the best run failed, as all others did then: what it raised.
         """
-        try:
-            return _granted(self).best_of(node, candidates, trial, why, _session)
-        except BaseException as error:
-            raise bare(error) from None
+        return _granted(self).best_of(node, candidates, trial, why, _session)
 
+    @_bared
     def within(self, node: Any, part: Dataset) -> Dataset:
         """A handle for a learner's `fit`, or another caller that asks a ledger for sessions: its
         requests draw on a member of this grant's plan.
@@ -173,11 +185,9 @@ class Session(Opaque):
             NotGranted: the plan has no such node left; nothing was read.
             UnsupportedNode: a member with an individual filter or a tuning.
         """
-        try:
-            return _granted(self).within(node, part, _session)
-        except BaseException as error:
-            raise bare(error) from None
+        return _granted(self).within(node, part, _session)
 
+    @_bared
     def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
         failed is handed back; any other keeps its whole charge: one that is closed by hand says
@@ -191,20 +201,15 @@ class Session(Opaque):
             NotGranted: `back`, and it read rows, a part of its plan runs elsewhere, or it is
                 over. The charge stays.
         """
-        try:
-            _granted(self).close(failed, back=back)
-        except BaseException as error:
-            raise bare(error) from None
+        _granted(self).close(failed, back=back)
 
     def __enter__(self) -> Session:
         return self
 
+    @_bared
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        try:
-            _granted(self).close(kind, back=None)
-        except BaseException as failure:
-            raise bare(failure) from None
+        _granted(self).close(kind, back=None)
 
     def __repr__(self) -> str:
         held = _granted(self)
@@ -242,73 +247,57 @@ class LedgerHandle(Opaque):
         return _ledger(self).budget
 
     @property
+    @_bared
     def spent(self) -> float:
         """As `Ledger.spent`."""
-        try:
-            return _ledger(self).spent
-        except BaseException as error:
-            raise bare(error) from None
+        return _ledger(self).spent
 
     @property
+    @_bared
     def left(self) -> float:
         """As `Ledger.left`."""
-        try:
-            return _ledger(self).left
-        except BaseException as error:
-            raise bare(error) from None
+        return _ledger(self).left
 
     @property
+    @_bared
     def receipt(self) -> Receipt:
         """As `Ledger.receipt`."""
-        try:
-            return _ledger(self).receipt
-        except BaseException as error:
-            raise bare(error) from None
+        return _ledger(self).receipt
 
+    @_bared
     def request(self, plan: Node, data: Dataset, *, learner: str = "",
                 delta: float = 0.0, scope: Scope | None = None,
                 labels: Mapping[str, str] | None = None, lease: float | None = None,
                 claimed: float | None = None, wait: float | None = None) -> Session:
         """As `Ledger.request`."""
-        try:
-            return _request(self, Request(
-                plan, data, learner, delta, scope, labels, lease, claimed, wait))
-        except BaseException as error:
-            raise bare(error) from None
+        return _request(self, Request(
+            plan, data, learner, delta, scope, labels, lease, claimed, wait))
 
+    @_bared
     def answer(self, mechanism: Node, query: object, *, keep: bool = False, learner: str = "",
                labels: Mapping[str, str] | None = None, delta: float = 0.0) -> Answered:
         """As `Ledger.answer`."""
-        try:
-            return _ledger(self).answer(mechanism, query, keep=keep, learner=learner,
-                                        labels=labels, delta=delta)
-        except BaseException as error:
-            raise bare(error) from None
+        return _ledger(self).answer(mechanism, query, keep=keep, learner=learner,
+                                    labels=labels, delta=delta)
 
+    @_bared
     def would_grant(self, plan: Node, data: Dataset, *, learner: str = "", delta: float = 0.0,
                     labels: Mapping[str, str] | None = None
                     ) -> BudgetExceeded | PolicyViolation | None:
         """As `Ledger.would_grant`."""
-        try:
-            return _ledger(self).would_grant(plan, data, learner=learner, delta=delta,
-                                             labels=labels)
-        except BaseException as error:
-            raise bare(error) from None
+        return _ledger(self).would_grant(plan, data, learner=learner, delta=delta,
+                                         labels=labels)
 
+    @_bared
     def open_scope(self, node: IndividualFilter, *, name: str | None = None,
                    delta: float = 0.0) -> Scope:
         """As `Ledger.open_scope`."""
-        try:
-            return _ledger(self).open_scope(node, name=name, delta=delta)
-        except BaseException as error:
-            raise bare(error) from None
+        return _ledger(self).open_scope(node, name=name, delta=delta)
 
+    @_bared
     def verify(self) -> list[Finding]:
         """As `Ledger.verify`: what is wrong with the history, if anything is."""
-        try:
-            return _ledger(self).verify()
-        except BaseException as error:
-            raise bare(error) from None
+        return _ledger(self).verify()
 
     def __repr__(self) -> str:
         ledger = _ledger(self)  # where it lies is its owner's affair

@@ -453,15 +453,6 @@ class Ledger(Teller):
         return "<table>" + "".join(f"<tr><th>{name}</th><td>{cell}</td></tr>"
                                    for name, cell in rows) + "</table>"
 
-    def __copy__(self) -> Ledger:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Ledger:
-        return self
-
-    def __sklearn_clone__(self) -> Ledger:
-        return self
-
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger cannot be pickled: another process opens the file by its path")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 _TRACE: Any = vars(BaseException)["__traceback__"]
 _BEHIND_IT: Any = [vars(BaseException)[name] for name in ("__context__", "__cause__")]
@@ -23,19 +23,29 @@ def bare(error: BaseException) -> BaseException:
     return error
 
 
-class Opaque:
-    """No fields, no pickles; copies and clones are the same object."""
+class Guarded:
+    """No pickles; copies and clones are the same object."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("guarded data cannot be pickled. Protect the table again in the other "
+                        "process")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+
+class Opaque(Guarded):
+    """Nor any field."""
 
     __slots__ = ("__weakref__",)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be pickled, or go to another process")
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Any:
-        return self
-
-    def __sklearn_clone__(self) -> Any:
-        return self

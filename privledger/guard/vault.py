@@ -13,7 +13,7 @@ import secrets
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from privledger.errors import NotGranted
 from privledger.facts.columns import MISSING, Columns, TableFacts, has_label
 from privledger.facts.values import fixed
 from privledger.guard.enrolling import EnrolmentState
+from privledger.guard.opaque import Guarded
 from privledger.kernels.asking import Held, Task
 from privledger.mutex import Mutex, deliver
 from privledger.tables.chunk import Rows
@@ -130,7 +131,7 @@ def facts_of(rows: Rows, relation: str, public_features: bool, unlabelled: bool)
         n_people=rows.n_people if known else None, most_rows=most)
 
 
-class Vault:
+class Vault(Guarded):
     """Holds the rows of one data set. No method gives them away without a permission.
 
     Attributes:
@@ -257,18 +258,8 @@ class Vault:
     def __repr__(self) -> str:
         return "Vault(private)"
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("guarded data cannot be pickled. Protect the table again in the other "
-                        "process")
 
-    def __copy__(self) -> Vault:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Vault:
-        return self
-
-
-class Seal:
+class Seal(Guarded):
     """Stands for guarded rows in every handle. It has no fields, and no way to the rows."""
 
     __slots__ = ("__weakref__",)
@@ -295,16 +286,6 @@ class Seal:
 
     def __repr__(self) -> str:
         return "Seal(private)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("guarded data cannot be pickled. Protect the table again in the other "
-                        "process")
-
-    def __copy__(self) -> Seal:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Seal:
-        return self
 
 
 def _sealed(vault: Any) -> Seal:

@@ -11,7 +11,7 @@ from scipy import stats
 import privledger as pl
 from privledger.broker.wire import WireDescriber, WireReader
 from privledger.noise.source import SystemSource
-from privledger.questions.query import Query
+from privledger.questions.query import Sum
 
 SCHEMA = pl.Schema("people", (
     pl.Column("size", "numeric", "feature", 0.0, 1.0),
@@ -99,7 +99,7 @@ def test_it_ends_when_anything_goes_wrong(monkeypatch):
             raise ZeroDivisionError("4711")
 
         with monkeypatch.context() as patched:
-            patched.setattr(Query, "sketch", broken)
+            patched.setattr(Sum, "sketch", broken)
             with pytest.raises(pl.errors.DataError):
                 session.release(TINY, run.above(data.count(), 59.0))
         with pytest.raises(pl.NotGranted, match="has ended"):
@@ -229,4 +229,4 @@ def test_a_run_arrives_as_one_run():
         found.append(reader.query(wire))
     assert found[0].run is found[1].run
     assert [one.threshold for one in found] == [1.0, 2.5]
-    assert found[0].query.label == "count"
+    assert found[0].what == "count"
