@@ -20,7 +20,7 @@ from privledger.questions.cells import (
     NearestCells,
     RowsPerPersonCells,
 )
-from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
+from privledger.questions.choice import Choice, LabelChoice, QuantileChoice, TableChoice
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.feature_scores import CustomScores
 from privledger.questions.groups import GroupQuery, Groups
@@ -30,7 +30,6 @@ from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.questions.row_encoding import RowEncoding
 from privledger.questions.score import LinearGradient, ResidualCells, Score, probabilities
-from privledger.questions.table_choice import TableChoice
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.votes import Votes
 

@@ -306,21 +306,28 @@ class CustomValue(Block):
             table[columns.schema.target.name] = rows.target
             table.setdefault("target", rows.target)
         table = {name: _read_only(column) for name, column in table.items()}
-        try:
-            with quiet():
-                result = real_numbers(self.function(dict(table)))
-        except Exception as error:
-            # A stranger's exception may quote a value, in its text or in the name of its type.
-            raised = public_name(type(error))
-        else:
-            raised = ""
-        if raised:  # afresh: the other one would stay in its context
-            raise DataError(f"the custom query raised {raised}")
+        result = strangers_numbers("the custom query", self.function, dict(table))
         if result.shape != ((rows.n,) if self.width == 1 else (rows.n, self.width)):
             raise DataError(f"the custom query must return {self.width} real numbers per row"
                             if self.width > 1 else
                             "the custom query must return one real number per row")
         return np.nan_to_num(result, nan=0.0, posinf=self.clip, neginf=-self.clip)
+
+
+def strangers_numbers(what: str, function: Callable[..., object],
+                      *given: object) -> NDArray[np.float64]:
+    """What a stranger's function says of rows, as floats.
+
+    Raises:
+        DataError: it raised. A stranger's exception may quote a value, in its text or in the name
+            of its type.
+    """
+    try:
+        with quiet():
+            return real_numbers(function(*given))
+    except Exception as error:
+        raised = public_name(type(error))
+    raise DataError(f"{what} raised {raised}")  # afresh: the other one would stay in its context
 
 
 def real_numbers(result: object) -> NDArray[np.float64]:

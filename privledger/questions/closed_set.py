@@ -49,7 +49,7 @@ from privledger.questions.cells import (
     NearestCells,
     RowsPerPersonCells,
 )
-from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
+from privledger.questions.choice import Choice, LabelChoice, QuantileChoice, TableChoice
 from privledger.questions.feature_choice import FeatureChoice, ScoreName
 from privledger.questions.feature_scores import CustomScores
 from privledger.questions.groups import GroupQuery
@@ -66,7 +66,6 @@ from privledger.questions.score import (
     ResidualCells,
     Score,
 )
-from privledger.questions.table_choice import TableChoice
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.votes import Votes
 from privledger.rounding import MOST_COUNT, count, number

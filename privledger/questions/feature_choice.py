@@ -15,6 +15,7 @@ from privledger.facts.schema import Schema
 from privledger.mechanisms import TopK
 from privledger.questions.feature_scores import (
     CustomScores,
+    ReleasedScores,
     Sketch,
     merged_of,
     scores_of,
@@ -133,8 +134,13 @@ class FeatureChoice(Choose):
     def sketch(self, chunk: Rows, state: float) -> Sketch:
         """As `Ask.sketch`: sorted keys or their tallies, sums of products. Scores that see a
         whole table at once are computed here, and have no chunks."""
-        return sketch_of(self.score, self.votes, self.custom, self.data.schema, self.key, chunk,
-                         self.weights)
+        asked = (self.score, self.votes, self.custom, self.data.schema, self.weights)
+        known: ReleasedScores | None = chunk.cache.get(self.key)
+        if known is None or known.asked != asked:
+            known = chunk.cache[self.key] = ReleasedScores(asked)
+        if known.sketch is None:  # found once for all draws
+            known.sketch = sketch_of(*asked[:4], self.key, known, chunk)
+        return known.sketch
 
     def merge(self, a: Sketch, b: Sketch) -> Sketch:
         """As `Ask.merge`: addition."""

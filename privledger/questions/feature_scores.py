@@ -13,9 +13,9 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.errors import DataError, InvalidValue, UnsupportedNode, public_name
+from privledger.errors import DataError, InvalidValue, UnsupportedNode
 from privledger.facts.schema import Schema
-from privledger.questions.blocks import quiet, real_numbers, target_of
+from privledger.questions.blocks import strangers_numbers, target_of
 from privledger.questions.order_keys import GAP, order_grid, target_steps
 from privledger.questions.order_sketch import (
     MOST_SORTED,
@@ -132,19 +132,8 @@ class ReleasedScores:
 
 
 def sketch_of(score: str, votes: Votes | None, custom: CustomScores | None, schema: Schema,
-              key: object, rows: Rows, weights: tuple[int, ...] = ()) -> Sketch:
-    """What a question keeps of a chunk; found once for all its draws."""
-    asked = (score, votes, custom, schema, weights)
-    known: ReleasedScores | None = rows.cache.get(key)
-    if known is None or known.asked != asked:
-        known = rows.cache[key] = ReleasedScores(asked)
-    if known.sketch is None:
-        known.sketch = _sketch(score, votes, custom, schema, key, known, rows)
-    return known.sketch
-
-
-def _sketch(score: str, votes: Votes | None, custom: CustomScores | None, schema: Schema,
-            key: object, known: ReleasedScores, rows: Rows) -> Sketch:
+              key: object, known: ReleasedScores, rows: Rows) -> Sketch:
+    """What a question keeps of a chunk."""
     if custom is not None:
         return SettledScores(_custom(custom, schema, rows))
     if votes is not None:
@@ -253,18 +242,10 @@ def _voted(votes: Votes, schema: Schema, coins: Ints, rows: Rows) -> VoteSums | 
 
 
 def _custom(custom: CustomScores, schema: Schema, rows: Rows) -> Floats:
-    """A stranger's scores. An exception may quote a value, also in the name of its type."""
+    """A stranger's scores."""
     table = np.concatenate([part.T for _, part in columns_of(schema, rows)], axis=1)
     target = target_of(rows).copy()
-    try:
-        with quiet():
-            scores = real_numbers(custom.function(table, target))
-    except Exception as error:
-        raised = public_name(type(error))
-    else:
-        raised = ""
-    if raised:  # afresh: the other one would stay in its context
-        raise DataError(f"the custom scores raised {raised}")
+    scores = strangers_numbers("the custom scores", custom.function, table, target)
     if scores.shape != (len(schema.features),):
         raise DataError("custom scores must be one real number per feature")
     return np.nan_to_num(scores, nan=0.0, posinf=1e150, neginf=-1e150)

@@ -18,7 +18,7 @@ from privledger.guard import tuned
 from privledger.kernels import asking as members
 from privledger.noise import exact_choice, samplers, top_k, trials_law
 from privledger.noise import source as source_module
-from privledger.questions import cells, choice, feature_choice, label_query, query, sums
+from privledger.questions import cells, label_query, query, question, sums
 from privledger.testing.fitting import LearnerCheckFailed
 from tests.noise_laws import noise_law
 from tests.noise_laws.noise_law import check_noise_law
@@ -216,7 +216,7 @@ def no_check(mechanism, bounds, hint):
     return REAL_LAPLACE(louder, bounds, hint)
 
 
-REAL_LAPLACE, REAL_RATE, REAL_SENSITIVITY = sums._laplace, choice.rate_of, query.Query.sensitivity
+REAL_LAPLACE, REAL_RATE, REAL_SENSITIVITY = sums._laplace, question.rate_of, query.Query.sensitivity
 REAL_FACTOR, REAL_FIRST = trials_law.TrialsLaw.factor, trials_law.TrialsLaw.at_least
 REAL_DECIDED = trials_law._decided
 REAL_LAW, REAL_INDEX, REAL_SAMPLE = tuned.TrialsLaw, cells.CoinCells.index, members.Members.sample
@@ -422,12 +422,12 @@ OTHERS = [
     ("parts without weights", cells.CoinCells, "index", equal_parts, ["session-coins"]),
     ("coins of position", cells.CoinCells, "index",
      lambda self, rows: np.arange(rows.n) % self.count, ["session-coins"]),
-    ("a label's rate 1.001", choice, "rate_of", rate_times(1.001),
+    ("a label's rate 1.001", question, "rate_of", rate_times(1.001),
      ["session-permute-and-flip"]),
-    ("a label's rate 1.002", choice, "rate_of", rate_times(1.002), ["session-exponential"]),
-    ("a label's rate of the other relation", choice, "rate_of", rate_of_add_remove,
+    ("a label's rate 1.002", question, "rate_of", rate_times(1.002), ["session-exponential"]),
+    ("a label's rate of the other relation", question, "rate_of", rate_of_add_remove,
      ["session-exponential", "session-permute-and-flip"]),
-    ("a feature's rate 1.0005", feature_choice, "rate_of", rate_times(1.0005),
+    ("a feature's rate 1.0005", question, "rate_of", rate_times(1.0005),
      ["session-features"]),
     ("a pool's word again", source_module._Pool, "_cut", cut_again, ["pool"]),
     ("a pool's words not wiped", source_module._Pool, "_cut", cut_unwiped, ["pool"]),

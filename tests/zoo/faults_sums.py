@@ -143,8 +143,8 @@ FAULTS: tuple[Fault, ...] = (
         "Whether somebody is at a bound decides whether there is an answer or an error."),
     Fault(
         "says-what-failed", "error text", BLOCKS,
-        "            raised = public_name(type(error))\n        else:",
-        "            raised = str(error)\n        else:",
+        "        raised = public_name(type(error))\n",
+        "        raised = str(error)\n",
         "stumbling", (LOCK, KIT),
         "The text of a stranger's exception quotes a cell, and goes to the learner."),
     Fault(

@@ -14,13 +14,11 @@ from privledger.mechanisms import (
     RandomizedResponse,
     TopK,
 )
-from privledger.questions.choice import Choice, LabelChoice, QuantileChoice
-from privledger.questions.feature_choice import FeatureChoice
-from privledger.questions.label_query import LabelQuery, ResponseQuery
+from privledger.questions.choice import Choice
+from privledger.questions.label_query import Respond
 from privledger.questions.options import Picked
 from privledger.questions.query import Query
-from privledger.questions.question import flips
-from privledger.questions.table_choice import TableChoice
+from privledger.questions.question import Choose, flips
 from privledger.testing.lockstep.kept import (
     Additive,
     Below,
@@ -61,11 +59,9 @@ def answered_again(place: int, real: Release, quiet: Release, twin: Release) -> 
     why = ""
     if isinstance(real.question, Query):
         why = _numbers(real, quiet)
-    elif isinstance(real.question, Choice | LabelChoice | QuantileChoice | TableChoice):
-        why = _choices(real, quiet, twin)
-    elif isinstance(real.question, FeatureChoice):
-        why = _features(real, quiet, twin)
-    elif isinstance(real.question, LabelQuery | ResponseQuery):
+    elif isinstance(real.question, Choose):
+        why = (_sets if isinstance(real.mechanism, TopK) else _choices)(real, quiet, twin)
+    elif isinstance(real.question, Respond):
         why = _labels(real, quiet, twin)
     else:
         yield Broken("", place, f"no lock replays {type(real.question).__name__}")
@@ -185,10 +181,9 @@ def _same(one: object, two: object) -> bool:
     return _rows(one) == _rows(two)
 
 
-def _features(real: Release, quiet: Release, twin: Release) -> str:
-    """As `_choices`; a set of features by its members."""
-    if not isinstance(real.mechanism, TopK):
-        return _choices(real, quiet, twin)
+def _sets(real: Release, quiet: Release, twin: Release) -> str:
+    """As `_choices`, of a set of features by its members."""
+    assert isinstance(real.mechanism, TopK)
     for one in (real, quiet, twin):
         draws = main_draws(one)
         if len(draws) != 1 or not isinstance(draws[0], ChosenSet) or (
