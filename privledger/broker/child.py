@@ -34,7 +34,7 @@ from privledger.facts.values import (
 from privledger.graph import Context, IndividualFilter, Node, to_json
 from privledger.guard import Scope
 from privledger.guard.dataset import Dataset
-from privledger.guard.opaque import Guarded
+from privledger.guard.opaque import Uncopied
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
 from privledger.models import ModelFacts, kept, model_bytes, model_file, revived
@@ -60,7 +60,7 @@ class Elsewhere:
 
 
 @define(eq=False, repr=False)
-class BrokeredLedger(Guarded):
+class BrokeredLedger(Uncopied):
     """A learner's view of a ledger in another process: what it may spend, and requests."""
 
     relation: str
@@ -117,7 +117,7 @@ class BrokeredLedger(Guarded):
 
 
 @define(eq=False, repr=False)
-class BrokeredSession(Guarded):
+class BrokeredSession(Uncopied):
     """As `Session`; every release is charged and answered by the other process."""
 
     plan: Node

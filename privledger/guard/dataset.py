@@ -15,7 +15,7 @@ from privledger.facts.bins import Bins
 from privledger.facts.columns import Columns, TableFacts, has_label
 from privledger.facts.schema import Column, Schema
 from privledger.graph import Context
-from privledger.guard.opaque import Guarded
+from privledger.guard.opaque import Uncopied
 from privledger.guard.vault import _vault_of
 from privledger.numerals import meant
 from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones, RowValues, longest
@@ -47,7 +47,7 @@ _tokens = itertools.count(1)
 
 
 @frozen(eq=False, repr=False)
-class Dataset(Guarded):
+class Dataset(Uncopied):
     """A handle on guarded data. Deriving another handle, or describing a query, reads nothing.
 
     Made by `Ledger.protect`. Answers come from `session.release(mechanism, query)` only.

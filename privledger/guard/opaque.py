@@ -23,7 +23,7 @@ def bare(error: BaseException) -> BaseException:
     return error
 
 
-class Guarded:
+class Uncopied:
     """No pickles; copies and clones are the same object."""
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class Guarded:
         return self
 
 
-class Opaque(Guarded):
+class Opaque(Uncopied):
     """Nor any field."""
 
     __slots__ = ("__weakref__",)

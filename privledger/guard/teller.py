@@ -43,7 +43,7 @@ from privledger.graph.nodes import (
 from privledger.graph.remember import charging
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import observed
-from privledger.guard.opaque import Guarded
+from privledger.guard.opaque import Uncopied
 from privledger.guard.policing import forbids, refuse_forbidden
 from privledger.guard.recalled import (
     Answered,
@@ -190,7 +190,7 @@ class Request:
     shares: bool = False
 
 
-class Teller(Guarded):
+class Teller(Uncopied):
     """Answers from one history, and reserves in it; it neither protects nor corrects.
 
     Attributes:

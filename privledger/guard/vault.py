@@ -23,7 +23,7 @@ from privledger.errors import NotGranted
 from privledger.facts.columns import MISSING, Columns, TableFacts, has_label
 from privledger.facts.values import fixed
 from privledger.guard.enrolling import EnrolmentState
-from privledger.guard.opaque import Guarded
+from privledger.guard.opaque import Uncopied
 from privledger.kernels.asking import Held, Task
 from privledger.mutex import Mutex, deliver
 from privledger.tables.chunk import Rows
@@ -131,7 +131,7 @@ def facts_of(rows: Rows, relation: str, public_features: bool, unlabelled: bool)
         n_people=rows.n_people if known else None, most_rows=most)
 
 
-class Vault(Guarded):
+class Vault(Uncopied):
     """Holds the rows of one data set. No method gives them away without a permission.
 
     Attributes:
@@ -259,7 +259,7 @@ class Vault(Guarded):
         return "Vault(private)"
 
 
-class Seal(Guarded):
+class Seal(Uncopied):
     """Stands for guarded rows in every handle. It has no fields, and no way to the rows."""
 
     __slots__ = ("__weakref__",)

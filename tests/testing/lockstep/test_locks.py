@@ -100,7 +100,7 @@ def test_a_witness_is_plain_json_and_runs_again(tmp_path):
 def test_private_and_simulation_ledgers_run_one_code_path():
     """What a lock sees of a simulation is what a private ledger does."""
     entered = {}
-    for mode in ("private", "simulation"):
+    for mode in ("private", "simulation", "private"):  # the first fills caches of prices
         learner = JointTreeClassifier(epsilon=1.0, random_state=0)
         table = examples_for(learner)[0].take(np.arange(20))
         ledger = pl.Ledger.create(None, budget=pl.Budget(1.0), mode=mode)
