@@ -12,6 +12,7 @@ from privledger.broker import Limits
 from privledger.cli.app import main
 from privledger.ledger.policy import Policy
 from privledger.runs import RunFile
+from tests.all_cases import all_cases
 
 RUN = {"run": {"learner": "x"}, "data": {"schema": "s", "table": "t"}, "budget": {"epsilon": 1.0}}
 COLUMN = {"name": "x", "kind": "numeric", "lower": 0, "upper": 1}
@@ -27,7 +28,7 @@ def pl_path():
     return Path("run.toml")
 
 
-@pytest.mark.parametrize(("ask", "meant"), [
+@all_cases(("ask", "meant"), [
     (lambda: pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="zcpd"), "zcdp"),
     (lambda: pl.Ledger.create(None, budget=pl.Budget(1.0), relation="add_remov"), "add_remove"),
     (lambda: pl.Ledger.create(None, budget=pl.Budget(1.0), mode="simulate"), "simulation"),
@@ -43,7 +44,7 @@ def pl_path():
     (lambda: run_with("engine", "name", "locl"), "local"),
     (lambda: Policy.from_dict({"policy": {"max_epsilon": 1, "max_dleta": 0}}), "max_delta"),
     (lambda: Policy.from_dict({"policy": {"max_epsilon": 1, "max_delta": 0,
-                                          "mechanisms": ["Gausian"]}}), "Gaussian"),
+                            "mechanisms": ["Gausian"]}}), "Gaussian"),
     (lambda: Limits.of({"cpu_second": 3}), "cpu_seconds"),
     (lambda: pl.Schema.from_dict({"name": "t", "columns": [COLUMN | {"uper": 1}]}), "upper"),
     (lambda: pl.Schema.from_dict({"name": "t", "colums": [COLUMN]}), "columns"),

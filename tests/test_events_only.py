@@ -6,9 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import privledger
+from tests.all_cases import all_cases
 
 ROOT = Path(privledger.__file__).parent
 READS = re.compile(
@@ -29,7 +28,7 @@ FILES = {name: path for path in sorted(ROOT.rglob("*.py"))
          if not (name := path.relative_to(ROOT).as_posix()).startswith(CODEC)}
 
 
-@pytest.mark.parametrize("package", sorted({name.partition("/")[0] for name in FILES}))
+@all_cases("package", sorted({name.partition("/")[0] for name in FILES}))
 def test_events_are_read_and_no_bodies(package):
     assert not {name: count for name, path in FILES.items() if name.partition("/")[0] == package
                 and (count := reads(path.read_text(encoding="utf-8")))}

@@ -16,6 +16,7 @@ import pytest
 import privledger
 from privledger.former import MOVED
 from privledger.testing.scans import FACES
+from tests.all_cases import all_cases
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = [(home, name)
@@ -79,7 +80,7 @@ def test_a_name_has_one_place():
         assert not set(getattr(privledger, face).__all__) & set(privledger.__all__)
 
 
-@pytest.mark.parametrize("name", sorted(OLD))
+@all_cases("name", sorted(OLD))
 def test_an_old_name_leads_to_its_place(name):
     with pytest.warns(DeprecationWarning, match=rf"privledger\.{OLD[name]}\.{name};") as caught:
         value = getattr(privledger, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.all_cases import all_cases
 from tests.skips import ALLOWED, refused
 from tests.thinning import EXAMPLES, STRIDES
 
@@ -53,3 +55,20 @@ def test_every_family_that_is_thinned_is_there():
     for family in [*STRIDES, *EXAMPLES]:
         file, _, name = family.partition("::")
         assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), family
+
+
+def test_cases_of_one_test_all_run_and_those_that_fail_are_named():
+    seen = []
+
+    @all_cases("one", [1, 2, 3])
+    @all_cases(("two", "three"), [("a", "b"), pytest.param("c", "d", id="odd")])
+    def law(one, two, three, fixture):
+        seen.append((one, two, three, fixture))
+        assert one == 2
+
+    assert list(inspect.signature(law).parameters) == ["fixture"]
+    with pytest.raises(AssertionError) as caught:
+        law(fixture="x")
+    assert len(seen) == 6 and "2 of 3 cases of law fail: (1,); (3,)" in caught.value.__notes__
+    with pytest.raises(AssertionError, match="a test of its own"):
+        all_cases("one", [pytest.param(1, marks=pytest.mark.slow)])

@@ -16,6 +16,7 @@ from privledger.accounting import (
     smallest,
 )
 from privledger.errors import InvalidValue
+from tests.all_cases import all_cases
 
 
 @given(st.floats(0.01, 50), st.floats(1e-12, 0.01))
@@ -61,14 +62,14 @@ def test_limits() -> None:
         smallest(lambda noise: 1 / noise, 1.0, low=2.0, high=1.0)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, True, "1", None, 1e-310])
+@all_cases("bad", [math.nan, math.inf, -1.0, 0.0, True, "1", None, 1e-310])
 def test_bad_targets_are_refused(bad: float) -> None:
     with pytest.raises(InvalidValue):
         smallest(lambda noise: 1 / noise, bad)
 
 
-@pytest.mark.parametrize("epsilon", [1e-130, 1e-30, 1e-12, 1.0, 300.0, 1e9, 1e30, 1e130])
-@pytest.mark.parametrize("build", [
+@all_cases("epsilon", [1e-130, 1e-30, 1e-12, 1.0, 300.0, 1e9, 1e30, 1e130])
+@all_cases("build", [
     lambda s: pl.Laplace(s), lambda s: pl.Repeat(pl.Laplace(s), 100),
     lambda s: pl.PermuteAndFlip(1 / s), lambda s: pl.DiscreteLaplace(1 / s),
     lambda s: pl.Sequential([pl.Laplace(s), pl.Parallel([pl.Laplace(2 * s), pl.Laplace(s)])])])
@@ -77,8 +78,8 @@ def test_pure_noise_is_found_as_far_as_nodes_allow(build, epsilon):
     assert epsilon * (1 - 1e-9) <= pl.epsilon(build(noise)) <= epsilon
 
 
-@pytest.mark.parametrize("noise", [pl.Gaussian, pl.DiscreteGaussian])
-@pytest.mark.parametrize(("epsilon", "delta"), [
+@all_cases("noise", [pl.Gaussian, pl.DiscreteGaussian])
+@all_cases(("epsilon", "delta"), [
     (1e-12, 1e-6), (1e-9, 1e-12), (1e9, 1e-6), (1.0, 1e-300), (1e-12, 1e-300), (1e30, 1e-6)])
 def test_gaussian_noise_is_found_as_far_as_nodes_allow(noise, epsilon, delta):
     assert pl.epsilon(noise(pl.calibrate(noise, epsilon, delta)), delta) <= epsilon

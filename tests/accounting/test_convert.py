@@ -16,6 +16,7 @@ from privledger.accounting import (
     rdp_cap,
 )
 from privledger.errors import InvalidValue
+from tests.all_cases import all_cases
 
 BAD = [math.nan, math.inf, -1.0, True, "1", None, 1e-310]
 
@@ -68,7 +69,7 @@ def test_zero_curve_is_free() -> None:
     assert delta_from_rdp(RdpCurve.zero(), 0.0)[0] == 0
 
 
-@pytest.mark.parametrize("bad", [*BAD, 0.0, 1.0])
+@all_cases("bad", [*BAD, 0.0, 1.0])
 def test_bad_delta_is_refused(bad: float) -> None:
     for call in (lambda: epsilon_from_rdp(gaussian_rdp(1), bad), lambda: rdp_cap(1.0, bad, 2.0)):
         with pytest.raises(InvalidValue):

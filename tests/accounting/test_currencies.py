@@ -24,6 +24,7 @@ from privledger.ledger import audit
 from privledger.mechanisms import register
 from privledger.reports.pricing import price_plan
 from privledger.storage import MemoryStore
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 from tests.doctored import entries_of
 
@@ -70,8 +71,8 @@ def test_closed_forms(e):
             above(rho, x * (steps - 2 * q * (1 - q**steps) / (1 - q * q)), CLOSE)
 
 
-@pytest.mark.parametrize("buckets", [2, 3, 6, 7, 50, 10**6])
-@pytest.mark.parametrize("noise", [0.999999, 0.9, 0.5, 1e-3])
+@all_cases("buckets", [2, 3, 6, 7, 50, 10**6])
+@all_cases("noise", [0.999999, 0.9, 0.5, 1e-3])
 def test_randomised_response(noise, buckets):
     epsilon = math.log1p(buckets * (1 - noise) / noise)
     squared, _ = response_currencies(epsilon, noise, buckets)
@@ -148,8 +149,8 @@ def largest(p, q):
                for a in (1 + np.geomspace(1e-3, 300, 25)).tolist())
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
-@pytest.mark.parametrize("e", [0.2, 1.0, 3.0])
+@all_cases("rate", [0.01, 0.3, 0.9])
+@all_cases("e", [0.2, 1.0, 3.0])
 def test_samples_of_random_children(e, rate):
     source = np.random.default_rng(int(100 * rate + 10 * e))
     nodes = {"pure": pl.Asserted(e, "x"), "range": pl.Exponential(e)}
@@ -179,8 +180,8 @@ def test_samples_of_random_children(e, rate):
     assert best["range"][0] > 0.95 * priced["range"][0]
 
 
-@pytest.mark.parametrize("rate", [1e-3, 0.2, 0.9])
-@pytest.mark.parametrize(("parameter", "steps"), [(0.02, 2), (0.5, 3), (1.0, 6), (0.01, 200)])
+@all_cases("rate", [1e-3, 0.2, 0.9])
+@all_cases(("parameter", "steps"), [(0.02, 2), (0.5, 3), (1.0, 6), (0.01, 200)])
 def test_sampled_whole_number_noise_is_at_what_it_attains(parameter, steps, rate):
     """Losses of zero count as well: without them a variance was too large, and rho too small."""
     node = pl.PoissonSample(rate, pl.DiscreteLaplace(parameter, steps))
@@ -196,8 +197,8 @@ def test_sampled_whole_number_noise_is_at_what_it_attains(parameter, steps, rate
     above(rho_of(node), max(known) * (1 - 1e-9), 2e-3)
 
 
-@pytest.mark.parametrize("rate", [1e-4, 0.05, 0.6])
-@pytest.mark.parametrize("e", [0.01, 1.0, 6.0])
+@all_cases("rate", [1e-4, 0.05, 0.6])
+@all_cases("e", [0.01, 1.0, 6.0])
 def test_sampled_laplace_noise_is_at_what_it_attains(e, rate):
     node = pl.PoissonSample(rate, pl.Laplace(1.0, e))
     x = np.linspace(0, e, 20_001)

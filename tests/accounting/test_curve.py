@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from privledger.accounting import DEFAULT_ORDERS, RdpCurve, gaussian_rdp, laplace_rdp, sum_curves
 from privledger.errors import InvalidCurve, InvalidValue
+from tests.all_cases import all_cases
 
 ORDERS = (1.5, 2.0, 8.0)
 BAD = [math.nan, -1.0, -math.inf, True, "1", None, 1e-310, 1j]
@@ -28,13 +29,13 @@ def test_default_orders_cover_both_ends() -> None:
     assert all(float(k) in DEFAULT_ORDERS for k in range(2, 65))
 
 
-@pytest.mark.parametrize("bad", BAD)
+@all_cases("bad", BAD)
 def test_bad_bounds_are_refused(bad: object) -> None:
     with pytest.raises(InvalidCurve):
         RdpCurve(ORDERS, (0.1, bad, 0.3))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("bad", [*BAD, math.inf, 1.0, 0.5, [2.0]])
+@all_cases("bad", [*BAD, math.inf, 1.0, 0.5, [2.0]])
 def test_bad_orders_are_refused(bad: object) -> None:
     with pytest.raises(InvalidValue):
         RdpCurve((bad, 2.0), (0.1, 0.2))  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from privledger.accounting import (
     mu_from_pure,
 )
 from privledger.errors import InvalidValue
+from tests.all_cases import all_cases
 
 
 def true_delta(mu: float, epsilon: float) -> mp.mpf:
@@ -48,7 +49,7 @@ def test_closed_forms_are_tight_and_never_below(mu: float, epsilon: float) -> No
         assert largest >= mu * (1 - 2e-12)
 
 
-@pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.01, 0.5, 0.999, 1.0, 2.0, 50.0, 300.0, 700.0])
+@all_cases("epsilon", [1e-12, 1e-6, 0.01, 0.5, 0.999, 1.0, 2.0, 50.0, 300.0, 700.0])
 def test_pure_to_gaussian(epsilon: float) -> None:
     mu = mu_from_pure(epsilon)
     with mp.workdps(700):
@@ -62,8 +63,8 @@ def test_zero_costs_nothing() -> None:
     assert epsilon_from_mu(1e-9, 0.1) == 0
 
 
-@pytest.mark.parametrize("mu", [1e-300, 1e-20, 1e-3, 1.0, 1e4, 1e7, 1e20, 1e100])
-@pytest.mark.parametrize("delta", [1e-300, 1e-20, 0.1, 0.5, 0.9, 0.9999999])
+@all_cases("mu", [1e-300, 1e-20, 1e-3, 1.0, 1e4, 1e7, 1e20, 1e100])
+@all_cases("delta", [1e-300, 1e-20, 0.1, 0.5, 0.9, 0.9999999])
 def test_extremes_give_numbers(mu: float, delta: float) -> None:
     epsilon = epsilon_from_mu(mu, delta)
     assert 0 <= epsilon < math.inf

@@ -17,6 +17,7 @@ import pytest
 
 import privledger as pl
 from privledger.accounting import Cost, RdpCurve, Relation, delta_at, epsilon_at
+from tests.all_cases import all_cases
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "accounting.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text())["cases"] if GOLDEN.exists() else []
@@ -108,7 +109,7 @@ def price(case: dict[str, Any]) -> float:
     return pl.epsilon(plan(values), values["delta"], relation(values))
 
 
-@pytest.mark.parametrize("case", chosen("epsilon", "delta"))
+@all_cases("case", chosen("epsilon", "delta"))
 def test_prices(case: dict[str, Any]) -> None:
     found = price(case)
     if case["bound"] == "lower":
@@ -119,14 +120,14 @@ def test_prices(case: dict[str, Any]) -> None:
         assert found == pytest.approx(case["value"], rel=EXACT)
 
 
-@pytest.mark.parametrize("case", chosen("epsilon", "delta"))
+@all_cases("case", chosen("epsilon", "delta"))
 def test_bounds_of_the_same_inputs_hold_together(case: dict[str, Any]) -> None:
     """What is exact or a lower bound here is no larger than any upper bound of the file."""
     if case["bound"] != "upper":
         assert case["value"] <= BEST[key(case)] * (1 + EXACT)
 
 
-@pytest.mark.parametrize("case", chosen("rdp"))
+@all_cases("case", chosen("rdp"))
 def test_renyi_curves(case: dict[str, Any]) -> None:
     values = case["inputs"]
     orders = np.array(values["orders"], dtype=float)
@@ -140,7 +141,7 @@ def test_renyi_curves(case: dict[str, Any]) -> None:
     np.testing.assert_allclose(found[known], expected[known], rtol=EXACT)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "case", chosen("sigma", "scale_over_sensitivity"))
 def test_calibration(case: dict[str, Any]) -> None:
     values = case["inputs"]

@@ -9,6 +9,7 @@ import mpmath as mp
 import pytest
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 DELTAS = [1e-300, 1e-100, 1e-22, 1e-16, 1e-9, 1e-3]
 
@@ -53,8 +54,8 @@ def test_one_response_is_never_below_the_truth(noise, buckets):
         assert truth <= found <= truth * (1 + mp.mpf(10) ** -13)
 
 
-@pytest.mark.parametrize("accountant", ["best", "pld", "rdp", "gdp", "pure", "zcdp"])
-@pytest.mark.parametrize("delta", [1e-2, 0.0050001, 0.3])
+@all_cases("accountant", ["best", "pld", "rdp", "gdp", "pure", "zcdp"])
+@all_cases("delta", [1e-2, 0.0050001, 0.3])
 def test_a_failing_assertion_repeated_never_divides_by_zero(accountant, delta):
     """As filed: Repeat(Asserted(1, "x", delta=1e-3), 5) at delta 1e-2."""
     node = pl.Repeat(pl.Asserted(1, "x", delta=1e-3), 5)
@@ -125,7 +126,7 @@ def test_too_deep_a_plan_is_a_typed_refusal():
     assert pl.epsilon(nested(99), 1e-5) == pl.epsilon(pl.Gaussian(1.0), 1e-5)
 
 
-@pytest.mark.parametrize("ask", [
+@all_cases("ask", [
     lambda: pl.epsilon(pl.PoissonSample(1e-100, pl.Gaussian(50.0)), 0.5),
     lambda: pl.delta(pl.Laplace(1e100), 1e140),
     lambda: pl.epsilon(pl.Gaussian(1e-140), 1e-300),

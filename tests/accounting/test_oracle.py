@@ -34,6 +34,7 @@ from tests.accounting.oracle import (
     two_candidates,
     worlds,
 )
+from tests.all_cases import all_cases
 
 TINY = 1e-30
 DELTAS = (TINY, 1e-12, 1e-6, 1e-2)
@@ -181,8 +182,8 @@ def plan(kind: str, noise: float, rate: float, count: int) -> pl.Node:
     return pl.Repeat(pl.PoissonSample(rate, leaf) if rate < 1 else leaf, count)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "exponential", "discrete laplace"])
-@pytest.mark.parametrize("rate", [1.0, 0.02])
+@all_cases("kind", ["gaussian", "laplace", "exponential", "discrete laplace"])
+@all_cases("rate", [1.0, 0.02])
 def test_losses_are_near_what_is_possible(kind: str, rate: float) -> None:
     """Here nothing may be declined, and the bound is tight wherever the oracle is."""
     node = plan(kind, 2.0, rate, 200)

@@ -31,6 +31,7 @@ from privledger.accounting.records import (
 )
 from privledger.accounting.subsample import sampled_gaussian_bounds
 from privledger.errors import InvalidCurve, InvalidValue
+from tests.all_cases import all_cases
 
 ORDERS = (1.01, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0)
 STEEP = (1.0001, 2.0, 16.0, 128.0, 1024.0, 1e4, 1e5, 1e6)
@@ -62,8 +63,8 @@ def test_gaussian_is_exact(noise):
             assert bound <= exact * (1 + mp.mpf(10) ** -12) or bound <= 1e-305
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 9.0, 300.0, 1e4])
-@pytest.mark.parametrize("orders", [ORDERS, STEEP])
+@all_cases("epsilon", [1e-6, 0.1, 1.0, 9.0, 300.0, 1e4])
+@all_cases("orders", [ORDERS, STEEP])
 def test_laplace(epsilon, orders):
     exact = one_by_one(lambda s: laplace_rdp(max(s * epsilon, 3e-308), orders), SHARES, orders)
     found = laplace_per_record(epsilon, SHARES, orders)
@@ -247,8 +248,8 @@ BAD_SHARES = [
 ]
 
 
-@pytest.mark.parametrize("bad", BAD_SHARES, ids=range(len(BAD_SHARES)))
-@pytest.mark.parametrize("call", CALLS)
+@all_cases("bad", BAD_SHARES, ids=range(len(BAD_SHARES)))
+@all_cases("call", CALLS)
 def test_bad_shares_are_refused_without_saying_one(call, bad):
     with pytest.raises(InvalidValue) as caught:
         call(bad, ORDERS)

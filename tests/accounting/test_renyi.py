@@ -16,6 +16,7 @@ from privledger.accounting import (
     zcdp_rdp,
 )
 from privledger.errors import InvalidValue
+from tests.all_cases import all_cases
 
 ORDERS = (1.0001, 1.05, 1.5, 2.0, 3.0, 16.0, 64.0, 1000.0, 1e6)
 EPSILONS = (1e-9, 1e-4, 0.1, 0.9, 1.0, 7.0, 100.0, 500.0)
@@ -42,10 +43,10 @@ def bounded_range(e: mp.mpf, a: mp.mpf) -> mp.mpf:
     return min(two_point(e, a, mp.log(peak)), a * e * e / 8, e)
 
 
-@pytest.mark.parametrize(("built", "truth"), [
+@all_cases(("built", "truth"), [
     (laplace_rdp, laplace), (pure_rdp, response), (bounded_range_rdp, bounded_range),
 ])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@all_cases("epsilon", EPSILONS)
 def test_against_many_digits(
     built: Callable[..., RdpCurve], truth: Callable[..., mp.mpf], epsilon: float
 ) -> None:
@@ -89,9 +90,9 @@ def test_gaussian_and_zcdp() -> None:
     assert set(zcdp_rdp(0.0, ORDERS).bounds) == {0.0}
 
 
-@pytest.mark.parametrize("built", [gaussian_rdp, zcdp_rdp, laplace_rdp, pure_rdp,
-                                   bounded_range_rdp])
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, True, "1", None, 1e-310])
+@all_cases("built", [gaussian_rdp, zcdp_rdp, laplace_rdp, pure_rdp,
+                     bounded_range_rdp])
+@all_cases("bad", [math.nan, math.inf, -1.0, True, "1", None, 1e-310])
 def test_bad_numbers_are_refused(built: Callable[..., RdpCurve], bad: object) -> None:
     with pytest.raises(InvalidValue):
         built(bad, ORDERS)

@@ -18,6 +18,7 @@ from privledger.accounting import (
     pure_rdp,
 )
 from privledger.errors import InvalidValue
+from tests.all_cases import all_cases
 
 
 def whole(q: float, s: float, order: int) -> mp.mpf:
@@ -40,8 +41,8 @@ def fractional(q: float, s: float, order: float) -> mp.mpf:
         return mp.log(moment / mp.sqrt(2 * mp.pi)) / (a - 1)
 
 
-@pytest.mark.parametrize("q", [1e-6, 0.01, 0.5, 1 - 1e-9])
-@pytest.mark.parametrize("s", [0.06, 0.3, 1.0, 5.0, 100.0])
+@all_cases("q", [1e-6, 0.01, 0.5, 1 - 1e-9])
+@all_cases("s", [0.06, 0.3, 1.0, 5.0, 100.0])
 def test_whole_orders(q: float, s: float) -> None:
     orders = (2, 3, 7, 16, 64, 256)
     bounds = poisson_gaussian_rdp(q, s, tuple(map(float, orders))).bounds
@@ -50,8 +51,8 @@ def test_whole_orders(q: float, s: float) -> None:
         assert exact <= bound <= exact * (1 + mp.mpf(10) ** -9), order
 
 
-@pytest.mark.parametrize("q", [1e-6, 0.01, 0.5])
-@pytest.mark.parametrize("s", [0.3, 1.0, 20.0])
+@all_cases("q", [1e-6, 0.01, 0.5])
+@all_cases("s", [0.3, 1.0, 20.0])
 def test_fractional_orders(q: float, s: float) -> None:
     orders = (1.05, 1.5, 2.5, 7.25) if s >= 1 else (1.05, 1.5, 2.5)
     for order, bound in zip(orders, poisson_gaussian_rdp(q, s, orders).bounds, strict=True):
@@ -109,16 +110,16 @@ def test_grid_is_fast() -> None:
     assert min(times) < 0.015
 
 
-@pytest.mark.parametrize("epsilon", [1e-12, 0.1, 1.0, 29.0, 40.0, 700.0])
-@pytest.mark.parametrize("q", [1e-12, 0.01, 0.9, 1.0])
+@all_cases("epsilon", [1e-12, 0.1, 1.0, 29.0, 40.0, 700.0])
+@all_cases("q", [1e-12, 0.01, 0.9, 1.0])
 def test_pure_amplification(q: float, epsilon: float) -> None:
     with mp.workdps(340):
         exact = mp.log1p(mp.mpf(q) * mp.expm1(mp.mpf(epsilon)))
         assert exact <= poisson_pure_epsilon(q, epsilon) <= exact * (1 + mp.mpf(10) ** -11)
 
 
-@pytest.mark.parametrize("q", [1e-6, 0.01, 0.3])
-@pytest.mark.parametrize("s", [0.5, 1.0, 10.0])
+@all_cases("q", [1e-6, 0.01, 0.3])
+@all_cases("s", [0.5, 1.0, 10.0])
 def test_generic_bound_is_above_the_exact_one(q: float, s: float) -> None:
     orders = (1.3, 2.0, 2.5, 3.0, 16.0, 64.0, 256.0, 1000.0, 1e6)
     generic = poisson_generic_rdp(q, lambda order: order / (2 * s * s), orders).as_array()
@@ -149,7 +150,7 @@ def test_generic_bound_at_the_ends() -> None:
         poisson_generic_rdp(0.1, lambda _: math.nan, (2.0,))
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -0.1, 1.1, True, "1", None, 1e-310])
+@all_cases("bad", [math.nan, math.inf, -0.1, 1.1, True, "1", None, 1e-310])
 def test_bad_rates_are_refused(bad: float) -> None:
     for call in (
         lambda: poisson_gaussian_rdp(bad, 1.0), lambda: poisson_pure_epsilon(bad, 1.0),

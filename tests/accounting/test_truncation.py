@@ -11,6 +11,7 @@ from scipy.stats import binom
 import privledger as pl
 from privledger.accounting.allocation import full_probability, truncated_gaussian_rdp
 from tests.accounting import contour
+from tests.all_cases import all_cases
 
 Cut = pl.nodes.TruncatedPoissonSample
 
@@ -111,8 +112,8 @@ def test_the_coin_pair_is_priced_closely(rate, full, noise, count, monkeypatch):
     assert truth * (1 - 1e-8) <= pl.epsilon(node, 1e-6) <= truth * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("rate", [1e-3, 0.1, 0.6])
-@pytest.mark.parametrize("out_of", [2, 30, 5000, 10**7])
+@all_cases("rate", [1e-3, 0.1, 0.6])
+@all_cases("out_of", [2, 30, 5000, 10**7])
 def test_chance_of_a_full_sample(rate, out_of):
     for most in {1, 2, out_of // 2 or 1, out_of - 1, math.ceil(1.2 * rate * out_of) + 1}:
         found, truth = full_probability(rate, most, out_of), binom.sf(most - 1, out_of - 1, rate)

@@ -29,6 +29,7 @@ from privledger.nodes import (
     Tuning,
     several_of_many,
 )
+from tests.all_cases import all_cases
 
 MESH = 2e-6
 """What a mesh may add to a price: no more is allowed to a weaker plan, relatively."""
@@ -135,7 +136,7 @@ def test_a_weaker_plan_costs_no_more(
         assert cheap <= dear * (1 + MESH) + 1e-12, (name, values, changed, weaker[changed])
 
 
-@pytest.mark.parametrize("node", [
+@all_cases("node", [
     Tuning(pl.Gaussian(3.0), success=0.1), pl.Gaussian(2.0), pl.Laplace(1.0), pl.Exponential(1.0),
     PoissonSample(0.1, pl.Gaussian(1.0)), PoissonSample(0.1, pl.Laplace(1.0)),
     Group(3, PoissonSample(0.1, pl.Laplace(1.0))), RandomAllocation(7, pl.Gaussian(1.0))],

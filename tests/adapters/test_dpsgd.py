@@ -10,6 +10,7 @@ import pytest
 
 import privledger as pl
 from privledger.adapters.dpsgd import LedgerAccountant, reserve_plan
+from tests.all_cases import all_cases
 
 N, BATCH = 60_000, 256
 
@@ -117,7 +118,7 @@ def test_copies_are_the_same_and_pickles_are_refused():
         one.get_epsilon(1e-5)
 
 
-@pytest.mark.parametrize("change", [
+@all_cases("change", [
     {"rows": 0}, {"batch": 0}, {"batch": N + 1}, {"noise": 0.0}, {"noise": float("nan")},
     {"steps": 0}, {"steps": True}, {"rows": 1.5}])
 def test_numbers_are_checked(change):

@@ -6,6 +6,7 @@ import pytest
 
 import privledger as pl
 from privledger.adapters.opendp import invoke, price
+from tests.all_cases import all_cases
 
 
 class Measurement:
@@ -62,7 +63,7 @@ def test_measures_have_prices(measure, cost, node):
         assert (found.epsilon, found.delta) == cost
 
 
-@pytest.mark.parametrize(("metric", "measure", "relation", "d_in", "error"), [
+@all_cases(("metric", "measure", "relation", "d_in", "error"), [
     ("AbsoluteDistance(i32)", "MaxDivergence", "add_remove", 1, pl.errors.RelationMismatch),
     ("SymmetricDistance()", "MaxDivergence", "replace_one", 1, pl.errors.RelationMismatch),
     ("ChangeOneDistance()", "MaxDivergence", "add_remove", 1, pl.errors.RelationMismatch),

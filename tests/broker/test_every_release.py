@@ -15,6 +15,7 @@ from privledger.broker import RemoteLearner
 from privledger.broker.sandbox import BROKEN
 from privledger.mechanisms.register import Mechanism
 from privledger.noise.seeded import SeededSource
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 from tests.broker.conftest import PLUGINS
 from tests.broker.plugins.every_release import RELEASES, SCHEMA, Everything, N, plain
@@ -98,7 +99,7 @@ def test_a_confined_process_gets_the_same_answers(relation, monkeypatch):
     assert there.verify() == []
 
 
-@pytest.mark.parametrize(("relation", "name"), CASES)
+@all_cases(("relation", "name"), CASES)
 def test_chunks_give_the_same_answers(relation, name):
     plan, ask = RELEASES[relation][name]
     found = []
@@ -140,7 +141,7 @@ def _changed(value, path):
     return copied
 
 
-@pytest.mark.parametrize(("relation", "name"), CASES)
+@all_cases(("relation", "name"), CASES)
 def test_both_verifiers_accept_a_release_and_refuse_one_changed_number(relation, name):
     """Hashed again, so that only what the entries say can give it away."""
     plan, ask = RELEASES[relation][name]

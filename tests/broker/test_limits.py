@@ -17,6 +17,7 @@ from privledger.broker.server import Server, scope_prefix
 from privledger.errors import IsolationLimit
 from privledger.facts.values import array_out
 from privledger.graph import remember
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 ROWS = {"x": [0.5]}
@@ -64,7 +65,7 @@ def test_a_message_that_grows_when_it_is_read_is_refused(start, tiny):
         start("Wasteful", what="values").fit(tiny[1])
 
 
-@pytest.mark.parametrize("name", sorted({one.name for one in fields(Limits)}))
+@all_cases("name", sorted({one.name for one in fields(Limits)}))
 def test_every_limit_is_stated_and_checked(name):
     assert getattr(DEFAULTS, name) > 0
     for bad in (0, -1, float("nan"), float("inf"), True, "9", None):
@@ -171,7 +172,7 @@ def test_the_owners_labels_are_on_every_grant(start):
     assert 1.0 < ledger.spent < 2.0
 
 
-@pytest.mark.parametrize("message", [
+@all_cases("message", [
     {"labels": {"team": "b"}}, {"labels": {"team": "a"}}, {"labels": [["team", "b"]]},
     {"labels": "team"}, {"lease": 1.0}, {"lease": 0}, {"delta": 0.5}, {"delta": True},
 ])

@@ -11,6 +11,7 @@ from attrs import evolve
 from privledger.plugins import find_learner, is_shipped, learner_names
 from privledger.questions.choice import Choice
 from privledger.questions.query import Query
+from tests.all_cases import all_cases
 from tests.certified.__main__ import main, stored
 from tests.certified.certified import PAGE, Certificate, page
 from tests.certified.learner_certificates import (
@@ -56,7 +57,7 @@ def test_prices_are_reached():
     assert {name_of(one) for one in KNOWN if not one.tight} == LOOSE
 
 
-@pytest.mark.parametrize("one", QUICK[::3], ids=lambda one: " ".join(name_of(one)))
+@all_cases("one", QUICK[::3], ids=lambda one: " ".join(name_of(one)))
 def test_a_third_of_them_again(one):
     assert not one.faults()
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 from tests.bodies import body_of
 
@@ -113,7 +114,7 @@ def every_kind():
     yield DPSISTwoStage(1.0, schema=CLASSES, k=1)
 
 
-@pytest.mark.parametrize("learner", every_kind(), ids=lambda each: type(each).__name__)
+@all_cases("learner", every_kind(), ids=lambda each: type(each).__name__)
 def test_every_learner_has_both_columns(learner):
     """The last step is the whole plan, and its sound figure is within what was asked for."""
     last = learner.claimed(learner.schema)[-1]

@@ -12,6 +12,7 @@ import privledger as pl
 from privledger.findings import Finding
 from privledger.gate import RULES
 from privledger.reports.ci import FORMATS, Outcome, ci_text, summary
+from tests.all_cases import all_cases
 from tests.doctored import doctor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -390,9 +391,9 @@ def test_ci_formats_tell_every_outcome(call, code, make, kind, ledger_file, make
         assert text.startswith("::notice " if code == 0 else "::error ")
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("text", ["a\n::error::b", "\x1b[31m", "]]>&<>\"'", "%0A::x", "\ud800",
-                                  "\u202e", "x" * 9000, ""])
+@all_cases("kind", FORMATS)
+@all_cases("text", ["a\n::error::b", "\x1b[31m", "]]>&<>\"'", "%0A::x", "\ud800",
+                    "\u202e", "x" * 9000, ""])
 def test_no_label_escapes_its_place(kind, text):
     outcome = Outcome(f"s {text}", "1", 1, "refused", RULES,
                       (Finding("over-epsilon", 3, f"m {text}"),), {"n": text})

@@ -14,11 +14,12 @@ import privledger as pl
 from privledger.cli import main
 from privledger.cli.app import COMMANDS
 from privledger.reports import clean, plain
+from tests.all_cases import all_cases
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
-@pytest.mark.parametrize("command", sorted(main.commands))
+@all_cases("command", sorted(main.commands))
 def test_command_is_documented(command):
     text = PAGE.read_text(encoding="utf-8")
     assert f"\n### `privledger {command}`\n" in text

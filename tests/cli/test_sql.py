@@ -6,6 +6,7 @@ import pytest
 
 import privledger as pl
 from privledger.cli.sql import UnsupportedSQL, statements
+from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("people", (
     *(pl.Column(name, "numeric", "feature", 0.0, 100.0) for name in ("age", "pay", "Odd name")),
@@ -83,7 +84,7 @@ def test_several_statements_and_long_chains():
     assert found.where.said[0] == "or"
 
 
-@pytest.mark.parametrize(("text", "place"), [
+@all_cases(("text", "place"), [
     ("select avg(pay + 1) from t", (1, 12)), ("select region, count(*) from t", (1, 8)),
     ("select count(*) from t having count(*) > 1", (1, 31)),
     ("select count(*) from t order by 1", (1, 33)), ("select count(*) from t limit 3", (1, 30)),
@@ -107,7 +108,7 @@ def test_several_statements_and_long_chains():
     ("select percentile_cont(.5) within group (order by pay desc) from t", (1, 51)),
     ("select count(*) from t where age between symmetric 3 and 4", (1, 30)),
     ("select count(*) from t where age = null", (1, 30)), ("select region from t group by region",
-                                                           (1, 8)),
+                                             (1, 8)),
     ("select histogram(age, 'x') from t", (1, 8))])
 def test_what_is_not_supported_is_refused_with_its_place(text, place):
     with pytest.raises(UnsupportedSQL) as caught:

@@ -22,6 +22,7 @@ from privledger.engines.messages import message_to_bytes
 from privledger.errors import DataError, EngineError, InvalidValue
 from privledger.guard import release as releasing
 from privledger.questions.tallies import Tabled
+from tests.all_cases import all_cases
 from tests.engines import asked
 from tests.engines.conftest import Processes
 
@@ -214,7 +215,7 @@ def test_a_task_prints_nothing_of_itself():
     assert sealed.__dask_tokenize__() != sealed.__dask_tokenize__()
 
 
-@pytest.mark.parametrize(("address", "exposed"), [
+@all_cases(("address", "exposed"), [
     ("tls://10.0.0.1:8786", False), ("tcp://127.0.0.1:1", False), ("tcp://[::1]:1", False),
     ("tcp://localhost:1", False), ("tcp://10.0.0.1:8786", True), ("tcp://0.0.0.0:1", True),
     ("tcp://localhost.evil:1", True), ("ws://127.0.0.1:1", True), ("inproc://127.0.0.1/1", True),

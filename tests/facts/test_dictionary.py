@@ -13,6 +13,7 @@ import privledger as pl
 from privledger.cli.app import main
 from privledger.errors import DataDerived
 from privledger.facts.dictionary import schema_of_dictionary, schema_toml
+from tests.all_cases import all_cases
 
 OWN = """name,kind,lower,upper,categories,missing,ordered,provenance
 age,integer,18,90,,no,,physical
@@ -64,7 +65,7 @@ def test_everything_that_is_missing_is_named_at_once():
         assert what in str(error.value)
 
 
-@pytest.mark.parametrize("line", [
+@all_cases("line", [
     "a,numeric,nan,1,,,", "a,numeric,0,inf,,,", "a,numeric,x,1,,,", "a,numeric,2,1,,,",
     "a,wavelet,0,1,,,", ",numeric,0,1,,,", "a,categorical,,,x|x,,", "a,numeric,0,1,,maybe,",
     "a,numeric,0,1,,,,,,,", "a,string,,,,,"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 SCHEMAS = sorted(SHARED.glob("*/schema.json")) if SHARED.is_dir() else []
@@ -76,9 +77,9 @@ def test_what_is_no_schema_is_a_schema_error(tmp_path, name, text):
         pl.Schema.load(tmp_path / name)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, True, False, "1", None, [0],
-                                 10**400])
-@pytest.mark.parametrize("end", ["lower", "upper"])
+@all_cases("bad", [math.nan, math.inf, -math.inf, True, False, "1", None, [0],
+                   10**400])
+@all_cases("end", ["lower", "upper"])
 def test_impossible_bounds(end, bad):
     with pytest.raises(pl.SchemaError):
         read(NUMBER | {end: bad})
@@ -98,8 +99,8 @@ def test_missing_bounds(lacking, role):
         read(column, NUMBER | {"name": "z"})
 
 
-@pytest.mark.parametrize("word", ["data", "Data", "computed", "", "train", "public?"])
-@pytest.mark.parametrize("key", ["provenance", "bounds_from"])
+@all_cases("word", ["data", "Data", "computed", "", "train", "public?"])
+@all_cases("key", ["provenance", "bounds_from"])
 def test_bounds_read_off_the_data_are_refused(word, key):
     for build in (lambda: read(NUMBER | {key: word}), lambda: read(NUMBER, **{key: word})):
         with pytest.raises(pl.errors.DataDerived):
@@ -126,7 +127,7 @@ def test_public_provenances(word):
     assert read(NUMBER | {"provenance": word}).features[0].provenance == word
 
 
-@pytest.mark.parametrize("columns", [
+@all_cases("columns", [
     [NUMBER, NUMBER], [NUMBER, NUMBER | {"name": "y", "role": "target"},
                        NUMBER | {"name": "z", "role": "target"}],
     [NUMBER | {"role": "target"}], [NUMBER | {"kind": "text"}], [NUMBER | {"role": "input"}],
@@ -191,8 +192,8 @@ def test_a_column_that_is_no_object_is_refused_in_words(column):
         pl.Schema.from_dict(WHOLE | {"columns": [*WHOLE["columns"], column]})
 
 
-@pytest.mark.parametrize("flag", ["missing", "integer", "ordered"])
-@pytest.mark.parametrize("said", ["false", "no", 0, 1, None, []])
+@all_cases("flag", ["missing", "integer", "ordered"])
+@all_cases("said", ["false", "no", 0, 1, None, []])
 def test_a_flag_is_true_or_false_and_no_word(flag, said):
     """`missing = "false"` was taken for true."""
     first, target = WHOLE["columns"]
@@ -210,7 +211,7 @@ def test_categories_are_a_list_and_a_layout_a_flag():
         pl.Schema.from_dict(WHOLE | {"array_layout": "no"})
 
 
-@pytest.mark.parametrize("categories", [
+@all_cases("categories", [
     (None, "a"), (math.nan, 1), ("", "a"), ([1], {}), (math.inf, 1), (b"a", b"b"), (("a",), "b"),
     ("1", "1.0"), (1, True, "True"), (1e-05, "0.00001"), ({"a"}, "b"), (1j, "a")])
 def test_a_category_is_something_that_a_cell_can_be(categories):
@@ -221,7 +222,7 @@ def test_a_category_is_something_that_a_cell_can_be(categories):
                                                   "categories": list(categories)}]})
 
 
-@pytest.mark.parametrize("given", [
+@all_cases("given", [
     {"kind": "numeric", "lower": 0, "upper": 1, "categories": ["a"]},
     {"kind": "numeric", "lower": 0, "upper": 1, "ordered": True},
     {"kind": "numeric", "lower": 0.5, "upper": 2, "integer": True},

@@ -17,6 +17,7 @@ from privledger.cli.output import reading_store
 from privledger.errors import public_name
 from privledger.ledger import audit
 from privledger.reports import clean
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 from tests.faults.hostile import HOSTILE, RAW, SHORT
 from tests.faults.small import KINDS, SCHEMA, TABLE, places
@@ -101,7 +102,7 @@ def test_nothing_raw_reaches_the_terminal(hostile_ledgers, command, form):
             assert inert(shown), name
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values()], ids=[*HOSTILE])
+@all_cases("text", [*HOSTILE.values()], ids=[*HOSTILE])
 def test_clean_texts(text):
     assert inert(clean(text)) and "\n" not in clean(text) and len(clean(text)) <= 400
 
@@ -118,7 +119,7 @@ def test_messages_about_missing_things_are_inert(tmp_path, text):
             make()
 
 
-@pytest.mark.parametrize("text", [*SHORT.values()], ids=[*SHORT])
+@all_cases("text", [*SHORT.values()], ids=[*SHORT])
 def test_assertions_labels_and_graphs(text):
     """`why` texts in a plan, in JSON and in GraphML."""
     if not text.strip():
@@ -128,7 +129,7 @@ def test_assertions_labels_and_graphs(text):
     Tree.fromstring(pl.nodes.graphml(node).encode("utf-8"))
 
 
-@pytest.mark.parametrize("text", [*SHORT.values()], ids=[*SHORT])
+@all_cases("text", [*SHORT.values()], ids=[*SHORT])
 def test_names_of_columns_and_schemas(text):
     """A schema takes them or refuses them; an error about a table of theirs is no crash."""
     try:

@@ -18,6 +18,7 @@ from privledger.facts.values import array_out
 from privledger.federation import Federation, InProcess, Party, Run, coordinator, verify_statements
 from privledger.federation.calls import METHOD, SERVICE, Callers, answer_calls
 from privledger.federation.cards import new_identity
+from tests.all_cases import all_cases
 from tests.federation.test_rounds import BUDGET, PLAN, SCHEMA, count_of, few, guarded, table
 
 GOOD = {"shapes": [[2], []], "grids": ["0x1.0p-3", "0x1.0p+0"],
@@ -46,7 +47,7 @@ def test_a_reply_of_any_shape_makes_the_attempt_void_and_no_other_error(field, v
     assert [one.tolist() for one in found] == [[2, 4], 6]
 
 
-@pytest.mark.parametrize("shapes", [
+@all_cases("shapes", [
     [[10**9], []], [[10**6, 10**6], []], [5], [[[1]]], [None], [{"a": 1}], [[1] * 50], [[True]],
     [[-1]], [[2.0], []], ["12"], [[2]] * 90_000])
 def test_a_size_that_is_only_said_takes_no_memory(shapes):

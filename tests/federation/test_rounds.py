@@ -24,6 +24,7 @@ from privledger.federation import (
     verify_statements,
 )
 from privledger.noise.source import SystemSource
+from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("made up", (
     pl.Column("size", "numeric", "feature", 0, 1),
@@ -269,7 +270,7 @@ def test_two_questions_in_one_round_do_not_add_up():
         session.release(PLAN, data.histogram("colour"))  # by chance in range: under 1e-8
 
 
-@pytest.mark.parametrize(("edit", "why"), [
+@all_cases(("edit", "why"), [
     ({"round": 0}, "older round"), ({"round": 3}, "older round"), ({"round": True}, "round"),
     ({"attempt": 0}, "used attempt"), ({"attempt": 8}, "attempt"),
     ({"members": ["owner 0", "owner 1"]}, "all owners"), ({"run": "0" * 64}, "another run"),
@@ -351,7 +352,7 @@ def test_statements_of_one_transcript_and_no_edit():
     assert verify_statements(run, [{}, *said[1:]])
 
 
-@pytest.mark.parametrize("bad", [0, -1, 9, True, 1.5, float("nan"), float("inf"), "1", None])
+@all_cases("bad", [0, -1, 9, True, 1.5, float("nan"), float("inf"), "1", None])
 def test_numbers_that_are_none(bad):
     X, y = table(10)
     _, run, parties = owners([(X, y)])

@@ -18,6 +18,7 @@ from privledger.federation import Federation, InProcess, Owner, Party, Run, new_
 from privledger.graph import alone, from_json, share_of
 from privledger.noise.source import SystemSource
 from privledger.reports.spend import ledger_report
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 
 SCHEMA = pl.Schema("made up", (
@@ -125,8 +126,8 @@ def test_a_history_with_less_than_a_share_is_found():
         meter.admit((), LEAF)
 
 
-@pytest.mark.parametrize("honest", [1, 2, 3, 4, 7, 9, 19, 999])
-@pytest.mark.parametrize("noise", [0.3, 20.0, 129.82547166593642])
+@all_cases("honest", [1, 2, 3, 4, 7, 9, 19, 999])
+@all_cases("noise", [0.3, 20.0, 129.82547166593642])
 def test_both_verifiers_round_a_share_alike(noise, honest):
     assert share_of(pl.Gaussian(noise), honest).noise_multiplier == verify_history.share_of(
         noise, honest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 NOISES = [
     (lambda z: pl.Repeat(pl.PoissonSample(0.1, pl.Gaussian(z)), 200), 1.0, 1e-6, "add_remove"),
@@ -21,7 +22,7 @@ NOISES = [
 ]
 
 
-@pytest.mark.parametrize(("build", "epsilon", "delta", "relation"), NOISES)
+@all_cases(("build", "epsilon", "delta", "relation"), NOISES)
 def test_the_noise_meets_the_target_and_less_noise_does_not(build, epsilon, delta, relation):
     noise = pl.calibrate(build, epsilon, delta, relation)
     assert pl.epsilon(build(noise), delta, relation) <= epsilon
@@ -59,8 +60,8 @@ def always_wrong(parameter):
     raise ZeroDivisionError("in the builder")
 
 
-@pytest.mark.parametrize("options", [{}, {"largest": True}, {"whole": True}])
-@pytest.mark.parametrize(("build", "kind", "words"), [
+@all_cases("options", [{}, {"largest": True}, {"whole": True}])
+@all_cases(("build", "kind", "words"), [
     (always_wrong, ZeroDivisionError, "in the builder"),
     (lambda z: pl.Gaussian("loud"), pl.InvalidValue, "noise_multiplier"),
     (lambda z: pl.Repeat(pl.Gaussian(1.0), -3), pl.InvalidValue, "count"),
@@ -84,8 +85,8 @@ def test_a_refusal_of_some_parameters_is_the_cause():
     assert "at most 3 here" in str(missed.value.__cause__)
 
 
-@pytest.mark.parametrize("epsilon", [1e-139, 1e-12, 1e-6, 1.0, 1e6, 1e9, 1e139])
-@pytest.mark.parametrize("build", [
+@all_cases("epsilon", [1e-139, 1e-12, 1e-6, 1.0, 1e6, 1e9, 1e139])
+@all_cases("build", [
     pl.Laplace, pl.PermuteAndFlip, pl.DiscreteLaplace, pl.Exponential,
     lambda z: pl.Sequential([pl.Laplace(z), pl.Laplace(3 * z)]),
     lambda z: pl.Parallel([pl.Laplace(z)] * 2), lambda z: pl.nodes.Group(3, pl.Laplace(z)),
@@ -98,9 +99,9 @@ def test_all_the_noise_that_a_node_allows_is_searched(build, epsilon):
     assert pl.epsilon(build(found * (1.000001 if largest else 0.999999))) > epsilon
 
 
-@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1e9])
-@pytest.mark.parametrize("delta", [1e-300, 1e-50, 1e-5])
-@pytest.mark.parametrize("build", [pl.Gaussian, pl.DiscreteGaussian])
+@all_cases("epsilon", [1e-12, 1e-3, 1e9])
+@all_cases("delta", [1e-300, 1e-50, 1e-5])
+@all_cases("build", [pl.Gaussian, pl.DiscreteGaussian])
 def test_gaussian_noise_at_tiny_deltas(build, epsilon, delta):
     found = pl.calibrate(build, epsilon, delta)
     assert pl.epsilon(build(found), delta) <= epsilon < pl.epsilon(build(0.999 * found), delta)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.errors import InvalidMechanism, InvalidValue
+from tests.all_cases import all_cases
 
 correlated = pl.nodes.correlated_gaussian
 
@@ -97,7 +98,7 @@ def test_numbers_whose_products_leave_the_floats_are_refused(size):
     assert correlated([[1e-139]], 1e-100, separation=1, participations=1).noise_multiplier <= 1e39
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     [], [[]], [[0.0]], [[1.0, 2.0]], [[1.0, 1.0], [0.0, 1.0]], np.zeros((3, 3)),
     np.ones((2, 3)), np.ones(3)[:, None]])
 def test_what_is_no_strategy_is_refused(wrong):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.errors import InvalidMechanism
 from privledger.graph.correlated import moved_squared
+from tests.all_cases import all_cases
 from tests.graph.test_correlated import allowed
 
 Correlated = pl.nodes.Correlated
@@ -69,7 +70,7 @@ def test_it_is_never_amplified(around):
             Correlated(G, (1.0, 0.5), 10, 2, 2))), 1e-6, "replace_one")
 
 
-@pytest.mark.parametrize("arguments", [
+@all_cases("arguments", [
     (pl.Laplace(1.0), (1.0,), 5, 1, 1), (pl.Repeat(G, 2), (1.0,), 5, 1, 1),
     (pl.Gaussian(2.0, (0.5, 0.5)), (1.0,), 5, 1, 1), (G, (), 5, 1, 1), (G, (0.0,), 5, 1, 1),
     (G, (-1.0,), 5, 1, 1), (G, (1.0,) * 6, 5, 1, 1), (G, (1.0, 2.0), 5, 1, 2),

@@ -16,6 +16,7 @@ from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage.memory import MemoryStore
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 G = pl.Gaussian(30.0)
@@ -57,7 +58,7 @@ def test_every_composite_is_tried():
     assert {*WRAPS, "Correlated"} == {kind.__name__ for kind in COMPOSITE_TYPES}
 
 
-@pytest.mark.parametrize("name", WRAPS)
+@all_cases("name", WRAPS)
 def test_the_deepest_plan_goes_there_and_back(name):
     plan = nested(WRAPS[name], MAX_DEPTH)
     assert from_json(pl.nodes.to_json(plan)) == plan
@@ -66,8 +67,8 @@ def test_the_deepest_plan_goes_there_and_back(name):
     repr(plan)
 
 
-@pytest.mark.parametrize("name", WRAPS)
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 200, 5000])
+@all_cases("name", WRAPS)
+@all_cases("depth", [MAX_DEPTH + 1, 200, 5000])
 def test_a_deeper_one_is_refused_by_name(name, depth):
     with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
         pl.nodes.to_json(nested(WRAPS[name], depth))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.graph import dp_events, every_dp_event, holds
 from privledger.graph.nodes import NODE_TYPES
+from tests.all_cases import all_cases
 
 dp = pytest.importorskip("dp_accounting")
 dp_event = pytest.importorskip("dp_accounting.dp_event")
@@ -72,7 +73,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("event", "relation", "node"), READ, ids=str)
+@all_cases(("event", "relation", "node"), READ, ids=str)
 def test_an_event_is_read(event, relation, node):
     assert pl.nodes.from_dp_event(event, relation) == node
 
@@ -115,7 +116,7 @@ def test_the_other_relation_is_refused(event, relation):
 NAN = math.nan
 
 
-@pytest.mark.parametrize("event", [
+@all_cases("event", [
     *(dp_event.GaussianDpEvent(bad) for bad in (NAN, math.inf, 0.0, -1.0, True, "1", None)),
     dp_event.LaplaceDpEvent(NAN), dp_event.LaplaceDpEvent(0), dp_event.ZCDpEvent(NAN),
     dp_event.ZCDpEvent(-1.0), dp_event.ZCDpEvent(0.5, NAN), dp_event.ZCDpEvent(0.0, -1.0),
@@ -279,7 +280,7 @@ INEXACT = [
 ]
 
 
-@pytest.mark.parametrize(("node", "relation"), INEXACT, ids=str)
+@all_cases(("node", "relation"), INEXACT, ids=str)
 def test_an_inexact_export_is_asked_for_and_dominates(node, relation):
     with pytest.raises(pl.errors.UnsupportedNode, match="exact=False"):
         pl.nodes.to_dp_event(node, relation)
@@ -289,7 +290,7 @@ def test_an_inexact_export_is_asked_for_and_dominates(node, relation):
     assert np.all(back >= pl.rdp(node, ORDERS, relation) * (1 - 1e-9))
 
 
-@pytest.mark.parametrize(("node", "relation"), [
+@all_cases(("node", "relation"), [
     (pl.Asserted(1.0, "w", 1e-6), "add_remove"),
     (pl.nodes.Tuning(G, shape=-0.5, success=0.1), "add_remove"),
     (pl.nodes.Tuning(G, "poisson", mean=0.5), "add_remove"),
@@ -427,8 +428,8 @@ SIMPLER = (dp_event.RepeatAndSelectDpEvent(EG, 1.0, 0.5), dp_event.ZCDpEvent(0.0
 BOTH = [event for event, *_ in READ if event not in SIMPLER]
 
 
-@pytest.mark.parametrize("relation", list(RELATIONS))
-@pytest.mark.parametrize("event", BOTH, ids=str)
+@all_cases("relation", list(RELATIONS))
+@all_cases("event", BOTH, ids=str)
 def test_every_event_that_is_read_comes_back(event, relation):
     """Under both relations: the PLD accountant doubles additive noise, as an event is read here."""
     try:

@@ -22,6 +22,7 @@ from privledger.cli.output import reading_state
 from privledger.graph import cost_of, trusts
 from privledger.ledger.view import view_of
 from privledger.nodes import Federated, alone
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
@@ -81,7 +82,7 @@ NODE = {"node": pl.Gaussian(1.0), "parties": 5, "colluding": 4}
 SHARED = {"noise": "shared"}
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     {"parties": 0}, {"parties": 1001}, {"parties": True}, {"colluding": 5}, {"colluding": -1},
     {"colluding": 0.5}, {"least_honest": 0}, {"least_honest": 2}, {"seen_by": "nobody"},
     {"noise": "half"}, {"node": "Gaussian"}, {"node": Federated(pl.Gaussian(1.0), 2, 1)} | SHARED,
@@ -181,8 +182,8 @@ def test_every_reader_prints_both(tmp_path, noise):
                                     rel=1e-4)
 
 
-@pytest.mark.parametrize("noise", ["local", "shared"])
-@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp", "auto"])
+@all_cases("noise", ["local", "shared"])
+@all_cases("kind", ["gdp", "zcdp", "rdp", "auto"])
 def test_every_filter_takes_both(kind, noise):
     ledger = _ledger(None, Federated(pl.Gaussian(9.0), 5, 4, noise=noise), kind)
     other = _ledger(None, pl.Gaussian(9.0), kind)

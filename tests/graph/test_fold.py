@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 G, L = pl.Gaussian(1.0), pl.Laplace(1.0)
 ORDERS = [1.5, 2.0, 4.0, 16.0, 64.0]
@@ -72,7 +73,7 @@ def test_many_releases_on_one_sample_cost_more_than_on_many_samples():
     assert pl.epsilon(once, 1e-6) > 3 * pl.epsilon(often, 1e-6)
 
 
-@pytest.mark.parametrize(("node", "relation"), [
+@all_cases(("node", "relation"), [
     (pl.PoissonSample(0.1, G), "replace_one"), (pl.IndividualFilter("gdp", 1.0), "replace_one"),
     (pl.RandomizedResponse(0.5), "add_remove"),
     (pl.PoissonSample(0.1, pl.IndividualFilter("gdp", 1.0)), "add_remove"),

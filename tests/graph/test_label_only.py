@@ -11,6 +11,7 @@ import privledger as pl
 from privledger.accounting.relation import LABELS_ONLY, promise
 from privledger.graph import cost_of
 from privledger.mechanisms import leaf_cost
+from tests.all_cases import all_cases
 
 G, L, R = pl.Gaussian(2.0), pl.Laplace(4.0, 2.0), pl.RandomizedResponse(0.5, 3)
 LABEL = "replace_label"
@@ -22,8 +23,8 @@ INSIDE = [
 ]
 
 
-@pytest.mark.parametrize("node", INSIDE, ids=pl.nodes.label)
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@all_cases("node", INSIDE, ids=pl.nodes.label)
+@all_cases("delta", [0.0, 1e-6])
 def test_a_label_costs_what_a_replaced_record_costs(node, delta):
     """A changed label is a replaced record, so no accountant may say less than it proves."""
     try:
@@ -35,7 +36,7 @@ def test_a_label_costs_what_a_replaced_record_costs(node, delta):
     assert pl.epsilon(pl.nodes.LabelOnly(node), delta, LABEL) == expected
 
 
-@pytest.mark.parametrize("node", [*INSIDE, pl.Repeat(G, 2)], ids=pl.nodes.label)
+@all_cases("node", [*INSIDE, pl.Repeat(G, 2)], ids=pl.nodes.label)
 def test_relations_never_mix(node):
     for relation in ("add_remove", "replace_one"):
         with pytest.raises(pl.errors.RelationMismatch, match="whole records"):

@@ -10,6 +10,7 @@ import pytest
 import privledger as pl
 from privledger.graph import canonical
 from privledger.graph.nodes import NODE_TYPES
+from tests.all_cases import all_cases
 
 G, L = pl.Gaussian(1.0), pl.Laplace(1.0)
 EVERY = [
@@ -44,7 +45,7 @@ def test_every_node_type_is_among_them():
     assert {type(node) for node in EVERY} == set(NODE_TYPES)
 
 
-@pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.nodes.label(node)[:30])
+@all_cases("node", EVERY, ids=lambda node: pl.nodes.label(node)[:30])
 def test_json_round_trip(node):
     text = canonical(pl.nodes.to_json(node))
     assert pl.nodes.from_json(json.loads(text)) == node
@@ -59,7 +60,7 @@ def test_canonical_json_is_canonical():
             canonical({"x": bad})
 
 
-@pytest.mark.parametrize("value", [
+@all_cases("value", [
     None, 3, "Gaussian", [], {}, {"node": "Mystery"}, {"node": ["Gaussian"]}, {"node": {}},
     {"node": "Gaussian"}, {"node": "Gaussian", "noise_multiplier": -1},
     {"node": "Gaussian", "noise_multiplier": float("nan")},
@@ -107,7 +108,7 @@ def test_malformed_json_is_an_invalid_value(value):
         pl.nodes.from_json(value)
 
 
-@pytest.mark.parametrize("build", [
+@all_cases("build", [
     lambda: pl.Sequential([G, 3]), lambda: pl.Sequential(["x"]), lambda: pl.Repeat(None, 2),
     lambda: pl.Parallel([]), lambda: pl.Parallel([G], "balanced"), lambda: pl.Parallel([None]),
     lambda: pl.PoissonSample(0.1, "G"), lambda: pl.nodes.Group(2, 5),
@@ -144,7 +145,7 @@ def test_view_has_one_vertex_per_node_and_counts_repeats():
         tree.add_node("new")
 
 
-@pytest.mark.parametrize("node", EVERY, ids=lambda node: pl.nodes.label(node)[:30])
+@all_cases("node", EVERY, ids=lambda node: pl.nodes.label(node)[:30])
 def test_label_and_graphml_name_the_type(node):
     assert pl.nodes.label(node).startswith(type(node).__name__)
     assert type(node).__name__ in pl.nodes.graphml(node)

@@ -9,6 +9,7 @@ import pytest
 
 import privledger as pl
 from tests.accounting import contour
+from tests.all_cases import all_cases
 
 ORDERS = [1.5, 2.0, 4.0, 16.0, 64.0]
 G, L = pl.Gaussian(1.3), pl.Laplace(2.0, 1.5)
@@ -25,7 +26,7 @@ NODES = [
 ]
 
 
-@pytest.mark.parametrize("node", NODES, ids=pl.nodes.label)
+@all_cases("node", NODES, ids=pl.nodes.label)
 def test_the_full_share_costs_what_the_node_costs(node):
     found = pl.nodes.rdp_per_record(node, np.array([1.0, 0.0]), ORDERS)
     assert found[0] == pytest.approx(pl.rdp(node, ORDERS), rel=1e-12)
@@ -47,7 +48,7 @@ def shrunk(node, share):
     return node
 
 
-@pytest.mark.parametrize("node", NODES, ids=pl.nodes.label)
+@all_cases("node", NODES, ids=pl.nodes.label)
 def test_a_share_costs_what_the_node_of_smaller_sensitivity_costs(node):
     shares = np.concatenate((np.random.default_rng(3).random(25), [1e-4, 0.03]))
     found = pl.nodes.rdp_per_record(node, shares, ORDERS)
@@ -108,7 +109,7 @@ def test_nothing_costs_nothing():
         assert not pl.nodes.rdp_per_record(node, np.array([0.5, 1.0]), ORDERS).any()
 
 
-@pytest.mark.parametrize("node", [
+@all_cases("node", [
     pl.Exponential(1.0), pl.DiscreteGaussian(2.0), pl.DiscreteLaplace(1.0), pl.Asserted(1.0, "x"),
     pl.Parallel([G, G]), pl.nodes.Group(2, G), pl.IndividualFilter("gdp", 1.0, node=G),
     pl.PoissonSample(0.1, pl.Sequential([G, L])), pl.PoissonSample(0.1, pl.PoissonSample(0.1, G)),
@@ -130,7 +131,7 @@ def test_relations():
         pl.nodes.rdp_per_record(G, shares, ORDERS, "neighbours")
 
 
-@pytest.mark.parametrize("bad", [
+@all_cases("bad", [
     np.array([0.7312345, math.nan]), np.array([0.7312345, 1.5]), np.array([0.7312345, -0.1]),
     np.array([[0.7312345]]), np.array([True]), np.array(["0.7312345"]), [0.7312345], None])
 def test_bad_shares_are_refused_without_saying_one(bad):

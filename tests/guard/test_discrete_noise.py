@@ -7,6 +7,7 @@ import pytest
 
 import privledger as pl
 from privledger.questions.sums import grid_of
+from tests.all_cases import all_cases
 from tests.properties.test_sensitivity import (
     CLASSES,
     SCHEMA,
@@ -73,8 +74,8 @@ def test_no_neighbour_moves_more_than_one_number_by_more_than_the_sensitivity(
                 assert moved.max() <= most
 
 
-@pytest.mark.parametrize("clip", [1.0, 0.3, 1 / 49, 2.0**-30, 7e9])
-@pytest.mark.parametrize("steps", [1, 2, 3, 49, 1 << 20])
+@all_cases("clip", [1.0, 0.3, 1 / 49, 2.0**-30, 7e9])
+@all_cases("steps", [1, 2, 3, 49, 1 << 20])
 def test_the_clip_is_at_most_its_steps(clip, steps):
     grid = grid_of(clip, steps)
     assert np.frexp(grid)[0] == 0.5

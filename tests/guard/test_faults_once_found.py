@@ -15,6 +15,7 @@ from privledger.guard.vault import Pass, _vault_of
 from privledger.questions.blocks import clipped
 from privledger.questions.cells import CoinCells
 from privledger.questions.score import Gradient
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 
 SCHEMA = pl.Schema("t", (
@@ -558,7 +559,7 @@ def test_an_argument_without_effect_is_refused_and_costs_nothing():
         session.release(pl.Laplace(1.0), data.count())
 
 
-@pytest.mark.parametrize("result", [
+@all_cases("result", [
     [1j, 2j], np.array([1 + 2j, 3]), np.ma.masked_array([1.0, 2.0], [True, False]), ["1", "2"],
     np.array(["2020-01-01", "2021-01-01"], "datetime64[D]"), [b"1", b"2"], [None, 1.0],
     np.array([1j, 2], dtype=object)], ids=range(8))

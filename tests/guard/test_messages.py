@@ -13,6 +13,7 @@ import scipy.sparse as sparse
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),
                          pl.Column("job", "categorical", "feature", categories=("a", "b")),
@@ -43,7 +44,7 @@ MIXED_UP = {
 }
 
 
-@pytest.mark.parametrize("name", MIXED_UP)
+@all_cases("name", MIXED_UP)
 def test_arguments_that_were_mixed_up_are_told_apart(name):
     given, said = MIXED_UP[name]
     with pytest.raises((pl.errors.DataError, pl.InvalidValue), match=said) as caught:
@@ -83,7 +84,7 @@ def test_a_handle_in_a_search_says_what_to_do_instead(cut):
 CLASSIFIERS = [name for name in dir(learners) if name.endswith("Classifier")]
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@all_cases("name", CLASSIFIERS)
 def test_one_declared_class_is_said_as_such(name):
     schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),
                              pl.Column("y", "categorical", "target", categories=("only",))))

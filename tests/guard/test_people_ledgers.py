@@ -16,6 +16,7 @@ from privledger.ledger.entries import make_entry
 from privledger.ledger.roster import Roster, place_of
 from privledger.ledger.vectors import WIDTH, piece_name
 from privledger.people.keys import PeopleKey, digests, key_to_bytes
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 
 KEY = b"k" * 32
@@ -87,8 +88,8 @@ def test_a_group_is_not_protected_by_row_in_silence():
     a_ledger().protect(rows(0.5), schema=schema, people=[1])
 
 
-@pytest.mark.parametrize("unit", [{"person": "x"}, {"person": "y"}, {"person": "nobody"},
-                                  {"person": 3}, {"rows": 3}, "person", "house", 17, ["row"]])
+@all_cases("unit", [{"person": "x"}, {"person": "y"}, {"person": "nobody"},
+                    {"person": 3}, {"rows": 3}, "person", "house", 17, ["row"]])
 def test_what_a_schema_may_say_about_its_unit(unit):
     columns = [{"name": "x", "kind": "numeric", "lower": 0, "upper": 1},
                {"name": "y", "kind": "identifier", "role": "timestamp"}]

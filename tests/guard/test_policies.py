@@ -12,6 +12,7 @@ from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage import MemoryStore
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),), expected_rows=5,
@@ -35,7 +36,7 @@ def rules(caught):
     return [rule for rule, _ in caught.value.findings]
 
 
-@pytest.mark.parametrize(("rule", "kept", "plan", "learner"), [
+@all_cases(("rule", "kept", "plan", "learner"), [
     ("mechanism-not-allowed", {"mechanisms": ("Laplace",)}, NODE, "a"),
     ("mechanism-not-allowed", {"mechanisms": ("Gaussian",)},
      pl.Sequential([NODE, pl.Repeat(pl.Laplace(50.0, 1.0), 2)]), "a"),

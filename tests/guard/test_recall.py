@@ -22,6 +22,7 @@ from privledger.guard.teller import Request
 from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Answer
 from privledger.ledger.settle import Settlement
+from tests.all_cases import all_cases
 
 KEY = b"a key of sixteen"
 G = pl.Gaussian(20.0)
@@ -97,7 +98,7 @@ DIFFERENT = {
 }
 
 
-@pytest.mark.parametrize("case", DIFFERENT)
+@all_cases("case", DIFFERENT)
 def test_anything_else_is_paid_for(case):
     with made() as ledger:
         data = ledger.protect(table(), SCHEMA, name="t", fingerprint_key=KEY)
@@ -291,7 +292,7 @@ def test_every_number_comes_back_bit_for_bit_through_the_text(values):
             array.dtype, array.shape, array.tobytes())
 
 
-@pytest.mark.parametrize("value", [
+@all_cases("value", [
     np.array([np.nan]), np.array([np.inf]), np.zeros(10_001), np.array(["a"]), np.array([True]),
     [], "text", None, [np.zeros(1), "text"], np.zeros(3, np.float32)])
 def test_what_cannot_be_kept_bit_for_bit_is_not_kept(value):
@@ -327,8 +328,8 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("key", [KEY, None])
-@pytest.mark.parametrize("case", FORGED)
+@all_cases("key", [KEY, None])
+@all_cases("case", FORGED)
 def test_what_another_client_made_up_is_not_given_out(case, key):
     with made() as ledger:
         data = ledger.protect(table(), SCHEMA, name="t", fingerprint_key=key)

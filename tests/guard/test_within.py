@@ -14,6 +14,7 @@ from privledger_learners import JointTreeRegressor
 
 import privledger as pl
 from privledger.cli import main
+from tests.all_cases import all_cases
 from tests.alone import VERIFIER
 from tests.bodies import body_of
 
@@ -78,7 +79,7 @@ def test_each_unit_is_drawn_once():
     assert session.releases == 2 and ledger.verify() == []
 
 
-@pytest.mark.parametrize("plan", [
+@all_cases("plan", [
     TWO, pl.Repeat(ONE, 3), pl.Laplace(1.0, 1.0), pl.Gaussian(10.0), NODE,
     pl.Sequential([ONE, TWO]), pl.PoissonSample(0.5, pl.Gaussian(1.0)),
     pl.nodes.OneOf([ONE, pl.Laplace(1.0, 1.0)])])

@@ -46,6 +46,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 import privledger as pl
 from privledger.testing.fitting import recording
+from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("t", (
     pl.Column("a", "numeric", "feature", 0.0, 1.0), pl.Column("b", "numeric", "feature", 0.0, 1.0),
@@ -126,7 +127,7 @@ def refused(call):
     return not asked.sessions
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@all_cases("tool", TOOLS)
 def test_a_fit_in_a_search_is_refused_and_nothing_is_asked(tool):
     assert refused(lambda: TOOLS[tool](learner()))
 

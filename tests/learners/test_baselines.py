@@ -23,6 +23,7 @@ from privledger_learners.baselines.greedy_trees import pruned_shares
 from privledger_learners.trees.grow import smoothed_shares
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 FORESTS = [DPRFClassifier, DPERTClassifier, RDTClassifier, DPDFClassifier, MaxTreeClassifier,
            SRTClassifier]
@@ -46,9 +47,9 @@ def table(rows=2000, seed=0, task="classification"):
     return schema, X, y
 
 
-@pytest.mark.parametrize("kind", FORESTS + NUMBERS)
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize(("depth", "delta"), [(None, 0.0), (2, 0.0), (1, 1e-6)])
+@all_cases("kind", FORESTS + NUMBERS)
+@all_cases("relation", ["add_remove", "replace_one"])
+@all_cases(("depth", "delta"), [(None, 0.0), (2, 0.0), (1, 1e-6)])
 def test_the_plan_costs_epsilon(kind, relation, depth, delta):
     schema = table(10, task=kind.info.tasks[0])[0]
     learner = kind(epsilon=0.7, delta=delta, schema=schema, relation=relation, depth=depth)
@@ -138,7 +139,7 @@ REFUSED = [(DPRFClassifier, "ranges"), (DPRFRegressor, "ranges"), (DPERTClassifi
            (MaxTreeClassifier, "bootstrap"), (SRTClassifier, "labels")]
 
 
-@pytest.mark.parametrize(("kind", "why"), REFUSED)
+@all_cases(("kind", "why"), REFUSED)
 def test_print_without_a_price_is_refused_and_nothing_is_read(kind, why):
     schema, X, y = table(100, task=kind.info.tasks[0])
     ledger = pl.Ledger.create(None, budget=pl.Budget(5.0, 0.0))
@@ -177,7 +178,7 @@ def takes(kind, name):
     return name in kind().get_params()
 
 
-@pytest.mark.parametrize("kind", FORESTS + NUMBERS + LABELS)
+@all_cases("kind", FORESTS + NUMBERS + LABELS)
 def test_numbers_that_are_none_are_refused(kind):
     """Every parameter that takes one; where None is a rule of its own, it is left out."""
     schema = table(5, task=kind.info.tasks[0])[0]

@@ -32,6 +32,7 @@ from privledger_learners.trees.bin_rule import (
 from privledger_learners.trees.depth_rule import DepthRule, fair_depth
 
 import privledger as pl
+from tests.all_cases import all_cases
 from tests.certified.learner_certificates import stored_learners
 
 FOLDER = Path(__file__).parents[2] / "docs" / "certificates"
@@ -117,9 +118,9 @@ def test_wide_are_numbers_of_more_values_than_a_byte():
     assert wide_features(schema(), 64, 0.02) == wide_features(schema(), None, 0.0) == ()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rows", [None, 100, 10**7])
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@all_cases("kind", KINDS)
+@all_cases("rows", [None, 100, 10**7])
+@all_cases("relation", ["add_remove", "replace_one"])
 def test_every_plan_costs_epsilon(kind, rows, relation):
     cost = pl.epsilon(kind(epsilon=0.7, schema=schema(rows), relation=relation).plan(), 0.0,
                       relation)
@@ -200,8 +201,8 @@ def test_whatever_count_comes_its_form_was_reserved(rows, epsilon, most):
     assert (found.depth, found.buys) in forms
 
 
-@pytest.mark.parametrize("share", [-0.1, 0.5, math.nan, True, "1"])
-@pytest.mark.parametrize("kind", KINDS)
+@all_cases("share", [-0.1, 0.5, math.nan, True, "1"])
+@all_cases("kind", KINDS)
 def test_shares_that_can_never_be_right(kind, share):
     with pytest.raises(pl.InvalidValue):
         kind(schema=schema(), bins_share=share).plan()

@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 N = 4000
 COLUMNS = (pl.Column("size", "numeric", "feature", 0, 1),
@@ -80,7 +81,7 @@ def test_even_shares_of_more_classes_count_the_same():
     assert np.allclose(even.class_weight_ * shares, (even.class_weight_ * shares)[0])
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@all_cases("wrong", WRONG, ids=repr)
 def test_what_cannot_weigh_is_refused_before_anything_is_read(wrong):
     with pytest.raises(pl.InvalidValue, match="class_weight"):
         SGBDTClassifier(1.0, 1e-6, TWO, class_weight=wrong).plan()

@@ -13,6 +13,7 @@ from privledger_learners.boosting.best_splits import choose_shape
 from privledger_learners.dpboost import PURE_SHAPES
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 N = 1500
 
@@ -151,7 +152,7 @@ def test_a_second_fit_is_refused_and_reads_nothing():
     assert data._vault.opened == opened
 
 
-@pytest.mark.parametrize(("name", "value"), [
+@all_cases(("name", "value"), [
     ("epsilon", float("nan")), ("epsilon", 0.0), ("epsilon", -1.0), ("epsilon", True),
     ("epsilon", "1"), ("epsilon", float("inf")), ("delta", 1.0), ("delta", -1e-6),
     ("delta", True), ("delta", "0"), ("delta", float("nan")), ("n_trees", 0), ("n_trees", 1.5),

@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 D = 60
 SCHEMA = pl.Schema("wide", (
@@ -82,7 +83,7 @@ def test_default_method_changes_at_the_documented_epsilon():
     assert isinstance(DPSIS(10.0, 1e-6).plan(SCHEMA), pl.Repeat)
 
 
-@pytest.mark.parametrize(("options", "error"), [
+@all_cases(("options", "error"), [
     ({"k": D + 1}, pl.InvalidValue), ({"k": 0}, pl.InvalidValue), ({"k": True}, pl.InvalidValue),
     ({"k": 2.0}, pl.InvalidValue), ({"method": "best"}, pl.InvalidValue),
     ({"scores": "votes"}, pl.InvalidValue), ({"scores": "beauty"}, pl.InvalidValue),
@@ -193,8 +194,8 @@ def test_class_sizes_are_bought_within_epsilon(relation, method, delta):
     assert public.plan() == plain.plan() != learner.plan()
 
 
-@pytest.mark.parametrize("wrong", ["even", [1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan],
-                                   [1.0, math.inf], [1.0, True], [1.0, "1"]])
+@all_cases("wrong", ["even", [1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan],
+                     [1.0, math.inf], [1.0, True], [1.0, "1"]])
 def test_weights_of_classes_that_are_none_are_refused(wrong):
     with pytest.raises(pl.InvalidValue, match="class_weight"):
         DPSIS(1.0, 0.0, SCHEMA, k=1, class_weight=wrong).plan()

@@ -26,6 +26,7 @@ from privledger_learners import (
 from privledger_learners.floor import Floor
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 CLASSIFIERS = [AutoClassifier, SGBDTClassifier, DPBoostClassifier, JointTreeClassifier,
                DiPriMeForestClassifier, MultinomialForestClassifier, PrivateEnsembleClassifier]
@@ -60,7 +61,7 @@ def made(kind, epsilon, rows=None, **more):
                 **more)
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@all_cases("kind", EVERY)
 def test_declared_rows_below_the_floor_buy_the_prior_or_the_mean(kind):
     """400 rows were declared, and all of epsilon .01 goes into one answer: two thirds are "a"."""
     model = made(kind, 0.01, 400, mode="simulation", random_state=1)

@@ -21,6 +21,7 @@ from sklearn.svm import LinearSVC
 
 import privledger as pl
 from privledger.cli.app import main
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 
@@ -63,9 +64,9 @@ def test_it_learns(estimator, classes):
     assert (pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)).all()
 
 
-@pytest.mark.parametrize("classes", [2, 3, 9])
-@pytest.mark.parametrize("first", [0.5, 1.0])
-@pytest.mark.parametrize("epsilon", [0.01, 2.0, 30.0])
+@all_cases("classes", [2, 3, 9])
+@all_cases("first", [0.5, 1.0])
+@all_cases("epsilon", [0.01, 2.0, 30.0])
 def test_the_plan_costs_epsilon(classes, first, epsilon):
     schema = schema_of(tuple(f"c{place}" for place in range(classes)))
     learner = LabelPrivateClassifier(epsilon=epsilon, schema=schema, first_share=first)
@@ -138,7 +139,7 @@ def test_rows_and_labels_that_do_not_fit_are_refused():
         LabelPrivateClassifier().plan()
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     {"epsilon": 0.0}, {"epsilon": np.nan}, {"epsilon": True}, {"epsilon": 1e4}, {"delta": 2.0},
     {"first_share": 0.0}, {"first_share": 1.5}, {"first_share": np.nan}, {"n_trees": 0},
     {"n_trees": 2.5}, {"mode": "public"}])

@@ -7,6 +7,7 @@ import pytest
 from privledger_learners import PrivateEnsembleClassifier
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 
 @pytest.fixture
@@ -251,8 +252,8 @@ def test_labels_beyond_the_schema_are_refused(rings, setting):
             X, np.where(y == "in", "inside", y))
 
 
-@pytest.mark.parametrize("setting", ["spe", "sspe1", "sspe2", "pte"])
-@pytest.mark.parametrize("rows", [1, 30])
+@all_cases("setting", ["spe", "sspe1", "sspe2", "pte"])
+@all_cases("rows", [1, 30])
 def test_few_and_equal_records_and_classes_that_never_occur(setting, rows):
     """All records in one place: every leaf but one is empty, and noise alone decides there."""
     schema = pl.Schema("flat", (

@@ -16,6 +16,7 @@ from privledger_learners import (
 )
 
 import privledger as pl
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 SCHEMA = pl.Schema("t", (
@@ -85,7 +86,7 @@ def test_a_promise_that_was_counted_is_refused(provenance):
         promised(134, provenance)
 
 
-@pytest.mark.parametrize(("rows", "provenance"), [
+@all_cases(("rows", "provenance"), [
     (134, None), (None, "declared"), (134, 7), (True, "declared"), (-1, "declared"),
     (134.0, "declared"), (float("nan"), "declared"), (0, "declared")])
 def test_a_promise_is_whole_and_somebody_stands_for_it(rows, provenance):

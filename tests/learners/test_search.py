@@ -22,6 +22,7 @@ from sklearn.model_selection import cross_val_score
 
 import privledger as pl
 from privledger.testing.fitting import recording
+from tests.all_cases import all_cases
 
 RNG = np.random.default_rng(2)
 N = 1500
@@ -147,7 +148,7 @@ def test_the_published_claim_is_shown_beside_the_price():
     assert steps[0].sound == np.inf and steps[-1].sound <= 4.0
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     {"epsilon": 0}, {"delta": -1}, {"mean_trials": 0.5}, {"mean_trials": np.nan}, {"shape": -1},
     {"shape": 1e-9}, {"held_out": 1}, {"scoring": "r2"}, {"relation": "replace_label"},
     {"mode": "loud"}, {"params": {"epsilon": [1.0, 2.0]}}, {"estimator": LabelPrivateClassifier},
@@ -158,8 +159,8 @@ def test_bad_parameters_are_refused(wrong):
     assert not asked.sessions
 
 
-@pytest.mark.parametrize("shape", [-0.5, 0.0, 0.5, 1.0, 10.0])
-@pytest.mark.parametrize("mean", [1.5, 10.0, 300.0])
+@all_cases("shape", [-0.5, 0.0, 0.5, 1.0, 10.0])
+@all_cases("mean", [1.5, 10.0, 300.0])
 def test_the_number_of_trials_is_as_expected(mean, shape):
     assert expected_trials(success_of(mean, shape), shape) == pytest.approx(mean, rel=1e-6)
 

@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 N = 1500
 
@@ -133,7 +134,7 @@ def test_every_option_stays_inside_its_budget(options):
     assert np.isfinite(model.predict(X)).all()
 
 
-@pytest.mark.parametrize(("name", "value"), [
+@all_cases(("name", "value"), [
     ("epsilon", float("nan")), ("epsilon", 0.0), ("epsilon", -1.0), ("epsilon", True),
     ("epsilon", "1"), ("epsilon", float("inf")), ("epsilon", 5e-324), ("delta", 1.0),
     ("delta", -1e-6), ("delta", True), ("n_trees", 0), ("n_trees", 1.5), ("n_trees", True),

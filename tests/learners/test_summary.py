@@ -19,6 +19,7 @@ from scipy.stats import binom
 import privledger as pl
 from privledger.plugins import intervals
 from privledger.tables.chunk import Rows
+from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("pay", (
     pl.Column("age", "numeric", "feature", 16, 100, missing=True),
@@ -222,7 +223,7 @@ def test_everything_of_a_person_counts_once_among_the_rows_that_are_asked_about(
     assert answer.value("mean(pay)") == pytest.approx(np.mean(list(people.values())), rel=1e-3)
 
 
-@pytest.mark.parametrize(("ask", "error"), [
+@all_cases(("ask", "error"), [
     (lambda: pl.summary(pl.mean("salary")), pl.SchemaError),
     (lambda: pl.summary(pl.mean("job")), pl.SchemaError),
     (lambda: pl.summary(pl.count(), by=["age"]), pl.InvalidValue),
@@ -242,7 +243,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_spent(ask, error):
     assert ledger.spent == 0
 
 
-@pytest.mark.parametrize("make", [
+@all_cases("make", [
     lambda: pl.compare("age", "~", 3), lambda: pl.col("age") > math.nan,
     lambda: pl.isin("job", []), lambda: pl.isin("job", "nurse"), lambda: pl.quantile("age", 1.0),
     lambda: pl.quantile("age", [0.5, 0.2]), lambda: pl.cut("age", [3, 3]),

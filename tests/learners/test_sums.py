@@ -19,6 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import NearestCentroid
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 NUMBERS = (pl.Column("a", "numeric", "feature", -6.0, 6.0),
            pl.Column("b", "numeric", "feature", 0.0, 12.0))
@@ -122,8 +123,8 @@ def test_without_noise_clusters_and_components_are_those_of_the_textbook():
     assert list(one.get_feature_names_out()) == ["privatepca0"]
 
 
-@pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@all_cases("kind", ALL)
+@all_cases("relation", ["add_remove", "replace_one"])
 def test_the_plan_costs_epsilon_and_fits_a_table_with_or_without_a_target(kind, relation):
     learner = kind(epsilon=0.7, delta=1e-7, schema=schema_of(kind), relation=relation)
     assert 0.7 * (1 - 1e-4) <= pl.epsilon(learner.plan(), 1e-7, relation) <= 0.7
@@ -134,8 +135,8 @@ def test_the_plan_costs_epsilon_and_fits_a_table_with_or_without_a_target(kind, 
     assert learner.ledger_.spent <= 0.7 and learner.ledger_.verify() == []
 
 
-@pytest.mark.parametrize("kind", ALL)
-@pytest.mark.parametrize("wrong", [
+@all_cases("kind", ALL)
+@all_cases("wrong", [
     {"delta": 0.0}, {"epsilon": np.nan}, {"mode": "public"}, {"relation": "replace_label"}])
 def test_bad_parameters_are_refused(kind, wrong):
     with pytest.raises(pl.PrivledgerError):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.ledger import fixed_filter
 from privledger.ledger.filters import matching_caps
+from tests.all_cases import all_cases
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 BUDGET = pl.Budget(2.0, 1e-6)
@@ -134,7 +135,7 @@ def test_no_cap_is_ever_passed(requests):
     assert ledger.verify() == []
 
 
-@pytest.mark.parametrize("bad", [
+@all_cases("bad", [
     lambda: pl.Cap(1.0, data="a"), lambda: pl.Cap(BUDGET), lambda: pl.Cap(BUDGET, data=""),
     lambda: pl.Cap(BUDGET, data=3), lambda: pl.Cap(BUDGET, labels={"team": 3}),
     lambda: pl.Cap(BUDGET, labels="red"), lambda: made("gdp", "a cap"),

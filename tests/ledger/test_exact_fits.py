@@ -16,6 +16,7 @@ import privledger as pl
 from privledger.ledger import ScopeSpend
 from privledger.ledger.individual import PARTS, RECORD_UNITS, whole_and_parts
 from privledger.questions.sums import LIGHTER
+from tests.all_cases import all_cases
 from tests.alone import VERIFIER
 
 ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
@@ -41,7 +42,7 @@ def test_decimals_that_fit_exactly_all_run_and_not_one_more(cost, rounds):
     assert spend.spent[0] <= RECORD_UNITS
 
 
-@pytest.mark.parametrize(("cap", "cost", "rounds"), [
+@all_cases(("cap", "cost", "rounds"), [
     (0.0125, 0.0025, 5), (0.03, 0.01, 3), (0.3, 0.1, 3), (0.7, 0.1, 7), (1.0, 1 / 3, 3),
     (1.0, 0.001, 1000), (2.0, 1e-4, 20_000), (7e-9, 1e-9, 7), (1e-120, 2e-121, 5)])
 def test_the_filed_case_and_its_siblings(cap, cost, rounds):
@@ -252,7 +253,7 @@ def whole_and_one_more(rule, relation, node, parts):
             units(node) * (parts + 1) <= rule.cap_units)
 
 
-@pytest.mark.parametrize("name", PURE)
+@all_cases("name", PURE)
 def test_equal_parts_of_a_pure_budget_fit_so_many_times_and_not_once_more(name):
     from privledger.ledger import fixed_filter
 
@@ -264,10 +265,10 @@ def test_equal_parts_of_a_pure_budget_fit_so_many_times_and_not_once_more(name):
                 True, False), (whole, parts)
 
 
-@pytest.mark.parametrize(("whole", "part", "parts"), [
+@all_cases(("whole", "part", "parts"), [
     (1.0, .1, 10), (.3, .1, 3), (.7, .1, 7), (1.0, .2, 5), (.9, .3, 3), (2.1, .7, 3),
     (1.1, .1, 11)])
-@pytest.mark.parametrize("name", [name for name in PURE if "Sample" not in name])
+@all_cases("name", [name for name in PURE if "Sample" not in name])
 def test_tenths_are_tenths(whole, part, parts, name):
     from privledger.ledger import fixed_filter
 
@@ -353,8 +354,8 @@ def test_parts_of_delta_fit_together_as_charges(whole):
         assert delta_units_up(part) * parts <= rule.delta_cap_units
 
 
-@pytest.mark.parametrize("whole", [1.0, .3, 1e-6, 7.3])
-@pytest.mark.parametrize("parts", [1, 2, 3, 7, 10, 30, 31, 97])
+@all_cases("whole", [1.0, .3, 1e-6, 7.3])
+@all_cases("parts", [1, 2, 3, 7, 10, 30, 31, 97])
 def test_parts_of_a_budget_fit_together(whole, parts):
     from privledger.rounding import as_written
 

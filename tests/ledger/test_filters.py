@@ -17,6 +17,7 @@ from privledger.ledger.filters import DELTA_UNIT, delta_units_up
 from privledger.ledger.individual import RECORD_UNITS, admit, worst_units
 from privledger.ledger.view_records import dearest_records
 from privledger.rounding import UNIT, from_units, from_units_down, units_down, units_up
+from tests.all_cases import all_cases
 
 QUICK = settings(max_examples=40, deadline=None)
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -123,9 +124,9 @@ def test_the_dearest_are_those_of_a_whole_sort(spent, most):
     assert dearest_records(values, most).tolist() == expected
 
 
-@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp", "basic"])
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 8.0])
-@pytest.mark.parametrize("delta", [1e-9, 1e-5])
+@all_cases("kind", ["gdp", "zcdp", "rdp", "basic"])
+@all_cases("epsilon", [0.01, 0.5, 1.0, 8.0])
+@all_cases("delta", [1e-9, 1e-5])
 def test_a_full_cap_certifies_no_more_than_the_budget(kind, epsilon, delta):
     rule = fixed_filter(kind, pl.Budget(epsilon, delta))
     assert rule.epsilon_of(rule.cap_units) <= epsilon * (1 + 1e-12)
@@ -133,8 +134,8 @@ def test_a_full_cap_certifies_no_more_than_the_budget(kind, epsilon, delta):
     assert rule.theorem and rule.unit
 
 
-@pytest.mark.parametrize("noise", [0.7, 3.0, 55.5])
-@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp"])
+@all_cases("noise", [0.7, 3.0, 55.5])
+@all_cases("kind", ["gdp", "zcdp", "rdp"])
 def test_a_price_is_rounded_up(noise, kind):
     rule = fixed_filter(kind, pl.Budget(1.0, 1e-6))
     units, _ = rule.price(cost_of(pl.Gaussian(noise)), 0.0)
@@ -147,7 +148,7 @@ def test_a_price_is_rounded_up(noise, kind):
     assert units <= exact * UNIT * (1 + Fraction(1, 10**12)) + 1
 
 
-@pytest.mark.parametrize(("plan", "budget", "kind"), [
+@all_cases(("plan", "budget", "kind"), [
     (pl.Gaussian(50.0), pl.Budget(1.0, 1e-6), "gdp"),
     (pl.Repeat(pl.Gaussian(50.0), 9), pl.Budget(1.0, 1e-6), "gdp"),
     (pl.IndividualFilter("gdp", 0.01), pl.Budget(1.0, 1e-6), "gdp"),

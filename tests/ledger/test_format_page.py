@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from attrs import fields
 
 import privledger as pl
 from privledger.ledger.codec import ENTRIES, SHAPES
 from privledger.ledger.rules import RULES, WHOLE
+from tests.all_cases import all_cases
 from tests.made_pages import renew
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger-format.md"
@@ -25,7 +25,7 @@ def section(kind: str) -> str:
     return "".join(own)
 
 
-@pytest.mark.parametrize("kind", SHAPES)
+@all_cases("kind", SHAPES)
 def test_every_field_of_an_entry_is_explained(kind: str) -> None:
     said = section(kind) + (section(OVER[kind]) if kind in OVER else "")
     missing = [field for field in SHAPES[kind]

@@ -14,6 +14,7 @@ from privledger.ledger import FORMAT, State, audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import MemoryStore
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 G = pl.Gaussian(10.0)
@@ -84,7 +85,7 @@ def test_a_clean_history_has_no_findings():
     assert audit(stored(*START, granted(), released(), settled())) == []
 
 
-@pytest.mark.parametrize(("lines", "found"), [
+@all_cases(("lines", "found"), [
     ([*START, granted(), released(leaves=(G, G)), settled()], "releases-are-granted"),
     ([*START, granted(), released(leaves=(pl.Gaussian(1.0),)), settled()], "releases-are-granted"),
     ([*START, released("nobody")], "releases-are-granted"),
@@ -114,10 +115,10 @@ def test_an_audit_names_the_rule_that_does_not_hold(lines, found):
     assert found in rules_found(*lines)
 
 
-@pytest.mark.parametrize("body", [None, [], 3, "x", {"grant": ["g"]}, {"grant": {}},
-                                  {"grant": "g", "items": 5}, {"grant": "g", "nodes": [5]}])
-@pytest.mark.parametrize("kind", ["filter", "protected", "scope", "granted", "released", "settled",
-                                  "aborted", "crashed"])
+@all_cases("body", [None, [], 3, "x", {"grant": ["g"]}, {"grant": {}},
+                    {"grant": "g", "items": 5}, {"grant": "g", "nodes": [5]}])
+@all_cases("kind", ["filter", "protected", "scope", "granted", "released", "settled",
+                    "aborted", "crashed"])
 def test_a_malformed_body_is_corrupt_and_never_stops_an_audit(kind, body):
     lines = [*START, granted(), (kind, body)]
     state = State()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from privledger.graph import canonical
 from privledger.ledger.codec import decode, encode
 from privledger.ledger.codec_lines import LineReader, strict
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 KINDS = ("granted", "released", "settled", "aborted", "crashed", "protected", "refused")
@@ -53,7 +54,7 @@ def test_equal_forms_are_known_and_different_ones_are_not():
     assert len({*forms[2:]}) == 5
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     lambda text: text.replace(":", ": "), lambda text: text + " ", lambda text: " " + text,
     lambda text: text.replace('"units":5', '"units":5,"units":6'),
     lambda text: text.replace('"units":5', '"units":05'),
@@ -202,8 +203,8 @@ def test_a_mutated_text_is_read_as_parsing_reads_it_or_refused():
     assert read > 200
 
 
-@pytest.mark.parametrize("wrong", [None, 5, 5.5, b"", b"\xff", b'{"grant":"g1","releases":1}', ""])
-@pytest.mark.parametrize("kind", ["settled", "granted", "created"])
+@all_cases("wrong", [None, 5, 5.5, b"", b"\xff", b'{"grant":"g1","releases":1}', ""])
+@all_cases("kind", ["settled", "granted", "created"])
 def test_what_is_no_text_is_refused_as_such(kind, wrong):
     """A flipped bit of a damaged page can change the type of a value."""
     with pytest.raises((ValueError, TypeError)):

@@ -17,6 +17,7 @@ from privledger.accounting import delta_from_mu, failing, gaussian_tradeoff, pur
 from privledger.cli import main
 from privledger.ledger.filters import fixed_filter
 from privledger.runs import RunFile
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 
 SCHEMA = pl.Schema("made up", (
@@ -111,7 +112,7 @@ def test_a_test_has_that_many_more_hits():
     assert failing(pure_tradeoff(1.0), 1.0).hits(0.0) == 1.0
 
 
-@pytest.mark.parametrize("bad", [-1e-9, 1e-5, 1.0, float("nan"), float("inf"), True, "0", None])
+@all_cases("bad", [-1e-9, 1e-5, 1.0, float("nan"), float("inf"), True, "0", None])
 def test_a_purse_is_a_part_of_delta(bad):
     with pytest.raises(pl.InvalidValue):
         pl.Budget(1.0, 1e-5, failure=bad)

@@ -15,6 +15,7 @@ from privledger.ledger import audit, fixed_filter
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.storage import MemoryStore
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
@@ -243,7 +244,7 @@ def test_no_window_is_ever_overspent(steps):
     assert ledger.verify() == []
 
 
-@pytest.mark.parametrize("bad", [
+@all_cases("bad", [
     lambda: pl.Cap(SLICE, window=""), lambda: pl.Cap(SLICE, window=3),
     lambda: pl.Cap(SLICE, window="a\nb"), lambda: pl.Cap(SLICE, window="x" * 201),
     lambda: pl.Cap(SLICE, per_window=1), lambda: pl.Cap(SLICE, window="a", per_window=True),

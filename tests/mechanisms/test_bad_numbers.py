@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 NAN = float("nan")
 NEVER = [NAN, math.inf, -math.inf, -1, -1.0, True, False, "1", None, 1j, [1.0], b"1",
@@ -32,7 +33,7 @@ def cases(**builders):
 G = pl.Gaussian(1.0)
 
 
-@pytest.mark.parametrize(("build", "value"), [
+@all_cases(("build", "value"), [
     *cases(
         laplace_scale=(lambda v: pl.Laplace(scale=v), BAD_POSITIVE),
         laplace_sensitivity=(lambda v: pl.Laplace(1.0, l1_sensitivity=v), BAD_POSITIVE),
@@ -59,7 +60,7 @@ G = pl.Gaussian(1.0)
         calibrate=(lambda v: pl.calibrate(pl.Gaussian, v, 1e-6), BAD_POSITIVE),
         calibrate_delta=(lambda v: pl.calibrate(pl.Gaussian, 1.0, v), BAD_DELTA),
         ledger_order=(lambda v: pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="rdp",
-                                                 order=v),
+                                   order=v),
                       [v for v in [*BAD_POSITIVE, 1, 0.5] if v is not None]),
         seed=(lambda v: pl.Ledger.create(None, budget=pl.Budget(1.0), mode="simulation", seed=v),
               [NAN, 1.5, -1, True, "1"]),

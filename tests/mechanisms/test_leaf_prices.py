@@ -9,6 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 ORDERS = [1.25, 2.0, 4.0, 8.5, 32.0]
 
@@ -36,24 +37,24 @@ def test_laplace_pure_epsilon():
     assert pl.epsilon(pl.Laplace(2.0, l1_sensitivity=3.0)) >= 1.5
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+@all_cases("order", ORDERS)
+@all_cases("epsilon", [0.05, 0.5, 2.0])
 def test_discrete_laplace_curve_covers_the_exact_divergence(order, epsilon):
     x = np.arange(-4000, 4001)
     exact = log_renyi(-epsilon * np.abs(x), -epsilon * np.abs(x - 1), order)
     assert pl.rdp(pl.DiscreteLaplace(epsilon), [order])[0] >= exact * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
+@all_cases("order", ORDERS)
+@all_cases("sigma", [0.4, 1.0, 3.0])
 def test_discrete_gaussian_curve_covers_the_exact_divergence(order, sigma):
     x = np.arange(-200, 201)
     exact = log_renyi(-(x**2) / (2 * sigma**2), -((x - 1) ** 2) / (2 * sigma**2), order)
     assert pl.rdp(pl.DiscreteGaussian(sigma), [order])[0] >= exact * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@all_cases("order", ORDERS)
+@all_cases("epsilon", [0.1, 1.0, 3.0])
 def test_exponential_curve_covers_random_selections(order, epsilon):
     """Scores that move by at most the sensitivity, in either direction."""
     rng = np.random.default_rng(1)

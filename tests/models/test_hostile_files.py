@@ -22,6 +22,8 @@ from privledger.models.tree import MOST_NESTED, Records, TreeReader, Writer
 sys.path.insert(0, str(Path(__file__).parent))
 from kept_learners import NUMBER, table
 
+from tests.all_cases import all_cases
+
 sys.path.pop(0)
 NAME = "sgbdt-regressor"
 HELD = []
@@ -98,19 +100,19 @@ TREES = {
 }
 
 
-@pytest.mark.parametrize("name", TREES)
+@all_cases("name", TREES)
 def test_a_hostile_value_is_refused(name):
     refused(doctored(put("fitted", "model_", value=TREES[name])))
 
 
-@pytest.mark.parametrize("name", [
+@all_cases("name", [
     "fit", "predict", "__class__", "__init__", "_scores", "ledger_", "data_", "model_records",
     "epsilon", "info", "__dict__", "plan", "x"])
 def test_only_fitted_attributes_are_set(name):
     refused(doctored(put("fitted", name, value=1.0)))
 
 
-@pytest.mark.parametrize("change", [
+@all_cases("change", [
     put("format", value=2), put("format", value="1"), put("learner", value=5),
     put("learner", value="a" * 300), put("private", value="no"), put("schema", value=[]),
     put("schema", value={"columns": "x"}), put("arrays", value={}), put("fitted", value=[]),
@@ -138,7 +140,7 @@ def test_a_hostile_header_is_refused(change):
             found.plan()
 
 
-@pytest.mark.parametrize("data", [
+@all_cases("data", [
     b"", MAGIC, MAGIC + b"\0" * 40, b"\x80\x04\x95pickle", MAGIC + b"\0" * 32 + b"\xff" * 8,
     sealed(b"[" * 500_000), sealed(b"null"), sealed(b"{}"), sealed(b'{"a": NaN}'),
     sealed(b'{"format": 1, "format": 1}'), sealed(b"[" + b"[]," * 1_500_000 + b"[]]"),

@@ -19,6 +19,7 @@ from privledger.errors import InvalidValue
 from privledger.noise import exact_choice
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
+from tests.all_cases import all_cases
 
 FALSE_ALARM = 2e-8
 """Of each chi-square; under 30 in this file. Cells are expected at least 100 times."""
@@ -249,7 +250,7 @@ def test_responses_follow_their_law(buckets: int, noise: float) -> None:
     assert_fits(got, law)
 
 
-@pytest.mark.parametrize("noise", [1e-300, 2.0**-70, 2.0**-65, 0.1, 1 / 3, 0.5, 0.9, 1.0])
+@all_cases("noise", [1e-300, 2.0**-70, 2.0**-65, 0.1, 1 / 3, 0.5, 0.9, 1.0])
 def test_a_code_is_never_kept_too_often(noise: float) -> None:
     """The words around the threshold: `most` is the number of words that keep the code."""
     most = math.floor((1 - Fraction(noise)) * 2**64)
@@ -270,7 +271,7 @@ GOOD = np.array([1.25, 2.5])
 ONES = np.ones(2, dtype=np.int64)
 
 
-@pytest.mark.parametrize(("scores", "weights", "starts", "rate"), [
+@all_cases(("scores", "weights", "starts", "rate"), [
     (np.array([12345.25, math.nan]), ONES, ints(0, 2), 1.0),
     (np.array([12345.25, math.inf]), ONES, ints(0, 2), 1.0),
     ([12345.25, 1.0], ONES, ints(0, 2), 1.0),
@@ -301,7 +302,7 @@ def test_impossible_choices_are_refused_without_values(
     assert words.taken == 0
 
 
-@pytest.mark.parametrize(("codes", "buckets", "noise"), [
+@all_cases(("codes", "buckets", "noise"), [
     (ints(0, 12345), 3, 0.5), (ints(-12345), 3, 0.5), (np.zeros(2), 3, 0.5),
     (ints(0), 1, 0.5), (ints(0), True, 0.5), (ints(0), 3, 0.0), (ints(0), 3, 1.5),
     (ints(0), 3, math.nan), (ints(0), 3, True)])

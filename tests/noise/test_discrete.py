@@ -12,6 +12,7 @@ from mpmath import exp, floor, mp, mpf
 from privledger.errors import InvalidValue
 from privledger.noise import discrete
 from privledger.noise.samplers import MARGIN
+from tests.all_cases import all_cases
 
 
 class Words:
@@ -32,8 +33,8 @@ def edge(parameter: float, k: int) -> int:
     return int(floor(chance * mpf(2) ** 63))
 
 
-@pytest.mark.parametrize("parameter", [3.0, 0.7, 1 / 9, 2.0**-20 / 1.1])
-@pytest.mark.parametrize("far", [1.1, 3.0, 20.0])
+@all_cases("parameter", [3.0, 0.7, 1 / 9, 2.0**-20 / 1.1])
+@all_cases("far", [1.1, 3.0, 20.0])
 def test_the_words_beside_an_edge_fall_on_its_two_sides(parameter, far):
     k = math.ceil(far / parameter)
     at = edge(parameter, k)
@@ -67,7 +68,7 @@ def test_coins_by_floats_and_by_integers_are_the_same(sigma):
         assert slow == kept
 
 
-@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, True, 2.0**-60, 2.0**60, "1"])
+@all_cases("value", [0, -1.0, math.nan, math.inf, True, 2.0**-60, 2.0**60, "1"])
 def test_impossible_numbers_are_refused(value):
     for draw in (discrete.discrete_laplace, discrete.discrete_gaussian):
         with pytest.raises(InvalidValue):

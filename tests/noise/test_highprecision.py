@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from privledger.errors import PrivledgerError
 from privledger.noise import highprecision as hp
+from tests.all_cases import all_cases
 
 
 def true_survival(kind: str, t: mpmath.mpf) -> mpmath.mpf:
@@ -37,9 +38,9 @@ def test_survival_is_enclosed(kind: str, numerator: int, denominator: int, preci
     assert high - low <= 2
 
 
-@pytest.mark.parametrize("kind", SURVIVALS)
-@pytest.mark.parametrize("t", [0.001, 0.5, 1.0, 3.9, 7.99, 8.0, 8.3, 11.4, 11.6, 20.0, 60.0, 200.0])
-@pytest.mark.parametrize("precision", [95, 159, 1000])
+@all_cases("kind", SURVIVALS)
+@all_cases("t", [0.001, 0.5, 1.0, 3.9, 7.99, 8.0, 8.3, 11.4, 11.6, 20.0, 60.0, 200.0])
+@all_cases("precision", [95, 159, 1000])
 def test_survival_is_tight_at_chosen_points(kind: str, t: float, precision: int) -> None:
     low, high = SURVIVALS[kind](*t.as_integer_ratio(), precision)
     with mpmath.workprec(precision + 3000):
@@ -64,8 +65,8 @@ def test_any_guess_finds_the_same_answer(answer: int, guess: int) -> None:
     assert hp._last_true(lambda k: k <= answer, guess) == answer
 
 
-@pytest.mark.parametrize("guess", [0, 1, hp.LIMIT - 3, hp.LIMIT])
-@pytest.mark.parametrize("excess", [-2, -1, 0, 1, 2, 10**6])
+@all_cases("guess", [0, 1, hp.LIMIT - 3, hp.LIMIT])
+@all_cases("excess", [-2, -1, 0, 1, 2, 10**6])
 def test_search_is_right_about_the_limit(guess: int, excess: int) -> None:
     found = hp._last_true(lambda k: k <= hp.LIMIT + excess, guess)
     assert found == hp.LIMIT + excess if excess <= 0 else found > hp.LIMIT
@@ -76,9 +77,9 @@ def feed(words: list[int]) -> Callable[[], int]:
     return lambda: next(stream)
 
 
-@pytest.mark.parametrize("kind", SURVIVALS)
-@pytest.mark.parametrize("scale", [0.3, 1.0, 7.5, 2.0**20 / 3, 2.0**52])
-@pytest.mark.parametrize("sigmas", [0.01, 0.7, 2.5, 6.0, 9.0])
+@all_cases("kind", SURVIVALS)
+@all_cases("scale", [0.3, 1.0, 7.5, 2.0**20 / 3, 2.0**52])
+@all_cases("sigmas", [0.01, 0.7, 2.5, 6.0, 9.0])
 def test_bits_beside_a_boundary_decide(kind: str, scale: float, sigmas: float) -> None:
     """V agreeing with a boundary for 63, 127 or 191 bits lands on the right side of it."""
     steps = max(1, round(scale * sigmas))

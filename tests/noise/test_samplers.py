@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, PrivledgerError
 from privledger.noise import samplers
 from privledger.noise.samplers import GAUSSIAN, LAPLACE, MARGIN, SamplerLaw
+from tests.all_cases import all_cases
 
 LAWS = pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE], ids=lambda law: law.name)
 
@@ -201,7 +202,7 @@ def test_integer_below_notices_a_stuck_source() -> None:
         samplers.integer_below(3, constant(2**64 - 1))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "value",
     [math.nan, math.inf, -math.inf, 0, 0.0, -1.0, True, False, "1", None, 5e-324, 1e-310, 2.0**53,
      10**400, 1j, [1.0, 1.0], np.True_, np.nan],
@@ -211,7 +212,7 @@ def test_impossible_scales_are_refused(value: object) -> None:
         samplers.checked_scale("sigma", value, 2)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "value",
     [np.array([1.0, bad]) for bad in (math.nan, math.inf, -1.0, 0.0, 1e-310, 2.0**53)]
     + [np.ones(3), np.ones((2, 1)), np.array(1.0), np.array([True, True]),
@@ -232,7 +233,7 @@ def test_scale_arrays_of_numbers_are_taken(dtype: type) -> None:
     assert not np.shares_memory(scales, given)
 
 
-@pytest.mark.parametrize("rate", [math.nan, -0.1, 1.1, True, "0.5", None, 1e-310, math.inf])
+@all_cases("rate", [math.nan, -0.1, 1.1, True, "0.5", None, 1e-310, math.inf])
 def test_impossible_rates_are_refused(rate: object) -> None:
     with pytest.raises(InvalidValue):
         samplers.bernoulli(rate, 1, constant(0))

@@ -17,6 +17,7 @@ from privledger.errors import InvalidValue
 from privledger.noise import top_k as module
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import SystemSource
+from tests.all_cases import all_cases
 
 FALSE_ALARM = 1e-8
 """Of each chi-square; under 40 in this file."""
@@ -254,7 +255,7 @@ def test_seeds_repeat() -> None:
     assert one == other
 
 
-@pytest.mark.parametrize(("scores", "k", "rate", "noise", "gamma"), [
+@all_cases(("scores", "k", "rate", "noise", "gamma"), [
     (np.array([12345.5, math.nan]), 1, 1.0, "gumbel", 0.5),
     ([12345.5, 1.0], 1, 1.0, "gumbel", 0.5),
     (np.array([12345.5]), 1, 1.0, "gumbel", 0.5),

@@ -13,6 +13,7 @@ import privledger as pl
 from privledger.accounting.tuning import negative_binomial_mean
 from privledger.noise.seeded import SeededSource
 from privledger.noise.trials_law import TrialsLaw, number_of_trials
+from tests.all_cases import all_cases
 
 NB = "negative_binomial"
 LAWS = [TrialsLaw(NB, 1.0, 0.1), TrialsLaw(NB, 0.0, 0.05), TrialsLaw(NB, -0.5, 0.01),
@@ -35,7 +36,7 @@ def masses(law, most):
     return np.array(found)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+@all_cases("law", LAWS, ids=str)
 def test_the_law_sums_to_one_and_has_the_priced_mean(law):
     most = int(60 * mean_of(law) + 2000) if law.mean < 100 else 1500
     found = masses(law, most) if law.mean < 700 else None

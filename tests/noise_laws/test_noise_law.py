@@ -18,6 +18,7 @@ from privledger.errors import InvalidValue
 from privledger.guard import ledger as _guard  # noqa: F401  (the patched modules are loaded)
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import SystemSource
+from tests.all_cases import all_cases
 from tests.noise_laws import distances, edge_laws, noise_law, stratified
 from tests.noise_laws.noise_law import LAWS, LawResult
 
@@ -41,7 +42,7 @@ QUICK = ("bernoulli", "uniform", "exponential", "permute-and-flip",
          "session-responses", "session-fixed", "session-truncated", "session-allocation")
 
 
-@pytest.mark.parametrize("law", QUICK)
+@all_cases("law", QUICK)
 def test_right_noise_holds_with_other_seeds(law):
     assert not [seed for seed in (1, 2) if seen(law, seed, 1 << 14)]
 

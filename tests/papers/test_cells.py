@@ -15,6 +15,8 @@ from privledger_papers.running import DERIVED
 from privledger_papers.systems import SOUND, was_sound
 from privledger_papers.tasks import SOURCES
 
+from tests.all_cases import all_cases
+
 SHARED = Path(__file__).parents[3] / "shared" / "papers"
 CELLS = all_cells()
 
@@ -24,7 +26,7 @@ def test_there_are_484_and_no_two_have_one_name():
     assert not [key for key, count in Counter(cell.key for cell in CELLS).items() if count > 1]
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.key)
+@all_cases("cell", CELLS, ids=lambda cell: cell.key)
 def test_every_cell_has_a_task_a_metric_a_protocol_and_a_kind_of_spread(cell):
     assert cell.metric in METRICS and cell.kind in SPREADS and cell.role in ROLES
     assert (cell.spread is None) == (cell.kind == "none")
@@ -65,7 +67,7 @@ def test_names_choose_and_unknown_ones_are_refused():
         only(chosen(["003"]), "system", ["SPE"])
 
 
-@pytest.mark.parametrize("figure", curves.FIGURES.values(), ids=lambda figure: figure.name)
+@all_cases("figure", curves.FIGURES.values(), ids=lambda figure: figure.name)
 def test_points_of_curves_print_no_number_and_share_no_name(figure):
     cells = figure.cells()
     assert len({cell.key for cell in cells}) == len(cells)

@@ -17,6 +17,8 @@ from privledger_papers.comparison_rules import (
 )
 from privledger_papers.comparison_trees import Level, grow
 
+from tests.all_cases import all_cases
+
 RULES = {"median": medians(3), "denil": denil, "bernoulli": bernoulli,
          "near": nearness(classes=False), "near other class": nearness(classes=True)}
 
@@ -46,8 +48,8 @@ def test_the_purest_cut_of_every_node_is_the_one_of_the_definition(seed, least):
         assert impurity(own[left]) + impurity(own[~left]) == pytest.approx(max(found))
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("honest", [False, True])
+@all_cases("name", RULES)
+@all_cases("honest", [False, True])
 def test_leaves_hold_enough_records_and_say_what_those_say(name, honest):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(400, 4))

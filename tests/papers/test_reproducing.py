@@ -18,6 +18,7 @@ from privledger_papers.systems import SYSTEMS, default, printed
 from privledger_papers.tasks import load
 
 from privledger.cli import main
+from tests.all_cases import all_cases
 
 BANKNOTE = only(chosen(["000.T2", "001.T1", "001.T2", "004.T1"]), "data",
                 ["Banknote", "Banknotes"])
@@ -88,7 +89,7 @@ def test_without_data_what_is_kept_is_shown_and_the_rest_is_not_run(kept):
     assert page.count("\n| 00") >= 490
 
 
-@pytest.mark.parametrize("words", [[], ["009"], ["all", "--systems", "XGBoost"], [
+@all_cases("words", [[], ["009"], ["all", "--systems", "XGBoost"], [
     "000", "--sets", "Zoo"], ["all", "--format", "csv"], ["all", "--repetitions", "0"],
     ["all", "--seed", "-1"], ["all", "--data", "/nowhere"]])
 def test_what_nobody_printed_is_a_usage_error(words):

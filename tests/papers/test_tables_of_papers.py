@@ -9,6 +9,7 @@ import pytest
 from privledger_papers.protocols import PROTOCOLS, split
 from privledger_papers.tasks import SOURCES, MissingData, load
 
+from tests.all_cases import all_cases
 from tests.papers.made_up_sets import ROWS, packaged, write
 
 BY_NAME = {(source.name): (paper, data) for paper, sets in SOURCES.items()
@@ -83,8 +84,8 @@ def test_a_week_begins_on_monday(tmp_path):
     assert table.X["hour"].tolist() == [moment.hour for moment in moments]
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-@pytest.mark.parametrize("n", [5, 11, 1000])
+@all_cases("name", PROTOCOLS)
+@all_cases("n", [5, 11, 1000])
 def test_splits_are_disjoint_whole_and_the_same_for_everybody(name, n):
     protocol = PROTOCOLS[name]
     for repetition in range(min(protocol.repetitions, 7)):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.people.ids import Misspelt, grouped_by_person, persons, spelt, text_keys
+from tests.all_cases import all_cases
 
 pandas = pytest.importorskip("pandas")
 
@@ -76,7 +77,7 @@ NO_IDS = {
 }
 
 
-@pytest.mark.parametrize("name", NO_IDS)
+@all_cases("name", NO_IDS)
 def test_what_is_no_id_is_refused_by_column_and_rule(name):
     values, rule = NO_IDS[name]
     with pytest.raises(pl.errors.DataError, match=rule) as caught:
@@ -173,7 +174,7 @@ def chained(error):
         error = error.__cause__ or error.__context__
 
 
-@pytest.mark.parametrize("name", NO_IDS)
+@all_cases("name", NO_IDS)
 def test_no_exception_behind_a_refusal_holds_an_id(name):
     """Python's own errors keep what they were about, and a chain keeps them."""
     with pytest.raises(pl.errors.DataError) as caught:

@@ -19,6 +19,7 @@ from privledger.cli import main
 from privledger.plugins import Holdout, intervals
 from privledger.plugins.holdout import FIGURES
 from privledger.testing import CHECKS
+from tests.all_cases import all_cases
 
 COLUMN = pl.Column("x", "numeric", "feature", 0.0, 1.0)
 CLASSES = pl.Schema("c", (COLUMN, pl.Column("y", "categorical", "target",
@@ -78,7 +79,7 @@ def test_people_are_held_out_whole():
     assert ledger.spent <= 1.0 and ledger.verify() == []
 
 
-@pytest.mark.parametrize("share", [0, 1, -0.2, 1e-9, True, "0.2", np.nan, np.inf, 0.9999])
+@all_cases("share", [0, 1, -0.2, 1e-9, True, "0.2", np.nan, np.inf, 0.9999])
 def test_impossible_shares(share):
     ledger, data = guarded()
     with pytest.raises(ValueError):
@@ -109,9 +110,9 @@ def test_what_cannot_be_scored_is_refused_before_anything_is_reserved():
     assert ledger.spent == 0
 
 
-@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.3, 0.7), (0.5, 0.5), (1.0, 0.5, 0.0),
-                                     (0.75, 0.25, 0.25), (0.2, 0.2, 0.2)])
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@all_cases("weights", [(1.0, 0.0), (0.3, 0.7), (0.5, 0.5), (1.0, 0.5, 0.0),
+                       (0.75, 0.25, 0.25), (0.2, 0.2, 0.2)])
+@all_cases("kind", ["laplace", "gaussian"])
 def test_the_width_of_noise_is_that_of_its_law(weights, kind):
     """10^6 draws pass the width with probability .05 give or take .0013: six deviations."""
     words = np.random.default_rng(7)

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 from tests.published import boosting, selecting, trees
 from tests.published.base import charged, first_of_exponentials, guarded
@@ -37,13 +38,13 @@ def test_every_finding_has_a_row():
     assert tuple(each.name for each in rows()) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@all_cases("name", NAMES)
 def test_the_realised_loss_is_above_the_claim(name):
     assert row(name).realised > row(name).claimed * 1.15
     assert math.isinf(row(name).realised) == (row(name).shortfall > 0)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@all_cases("name", NAMES)
 def test_the_ledger_refuses_or_charges_at_least_what_is_lost(name):
     """Never neither: a step that is let through is charged no less than the realised loss."""
     words = row(name).ledger
@@ -52,7 +53,7 @@ def test_the_ledger_refuses_or_charges_at_least_what_is_lost(name):
     assert all(price >= row(name).realised * (1 - 1e-3) for price in prices)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@all_cases("name", NAMES)
 def test_the_repair_costs_no_more_than_the_claim(name):
     """Except where nothing at all was claimed (F14)."""
     if name != "F14":

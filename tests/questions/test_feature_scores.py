@@ -21,6 +21,7 @@ from privledger.questions import votes as votes_code
 from privledger.questions.closed_set import is_wire
 from privledger.questions.votes import block_features, lasso, votes_of
 from privledger.tables.chunk import Rows
+from tests.all_cases import all_cases
 
 VALUES = [0.0, 1.0, 2.5, 4.0, np.nan]
 
@@ -127,8 +128,8 @@ def test_sorted_keys_and_tallies_weigh_classes_alike(data):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("wrong", [[0, 1], [1, 1025], [True, 1], [1, 0.5], [1], ["1", 1], "11",
-                                   None, {"0": 1}], ids=repr)
+@all_cases("wrong", [[0, 1], [1, 1025], [True, 1], [1, 0.5], [1], ["1", 1], "11",
+                     None, {"0": 1}], ids=repr)
 def test_weights_arrive_as_they_were_sent(wrong):
     """Without them another score would answer at the same price, and nobody would notice."""
     data = pl.Dataset(schema_of(2), object())

@@ -23,6 +23,7 @@ from privledger.questions.question import Noise
 from privledger.tables import read_features
 from privledger.tables.chunk import Rows
 from privledger.tables.examining import examined
+from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", lower=0.0, upper=1.0),
                          pl.Column("g", "text", "key", missing=True)))
@@ -101,9 +102,9 @@ def test_groups_are_named_from_a_smaller_size_on_than_by_others(k, most):
     assert pl.epsilon(node, 1e-6) <= 1.0 + 1e-9
 
 
-@pytest.mark.parametrize("node", [pl.nodes.PartitionSelection(8.0, 2.0),
-                                  pl.nodes.PartitionSelection(8.0, 3.0, 2, "gaussian")], ids=str)
-@pytest.mark.parametrize("people", [1, 6, 8, 12])
+@all_cases("node", [pl.nodes.PartitionSelection(8.0, 2.0),
+                    pl.nodes.PartitionSelection(8.0, 3.0, 2, "gaussian")], ids=str)
+@all_cases("people", [1, 6, 8, 12])
 def test_the_law_of_what_is_published(node, people):
     """20,000 groups of one size: within 6 standard deviations, 2e-9 false alarms each."""
     many, question = 20_000, GroupQuery(pl.Dataset(SCHEMA, None), "g")

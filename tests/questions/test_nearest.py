@@ -7,6 +7,7 @@ import pytest
 
 import privledger as pl
 from privledger.questions import NearestCells, Ones, RowValues
+from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0.0, 10.0, missing=True),
@@ -51,7 +52,7 @@ def test_a_partition_by_centres_costs_as_one_part():
     assert ledger.spent == pytest.approx(pl.epsilon(node, 1e-6), rel=1e-6)
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     {"names": ("x", "x")}, {"names": ("",)}, {"names": ()}, {"centers": [0.0]},
     {"centers": [[0.0, 1.0]]}, {"centers": [[1.5]]}, {"centers": [[np.nan]]}, {"centers": []},
     {"centers": [[0.0], [0.0, 1.0]]}, {"centers": [[True]]}, {"centers": "x"}])

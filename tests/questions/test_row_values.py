@@ -9,6 +9,7 @@ import privledger as pl
 from privledger.questions.blocks import clipped
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_target
+from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("rows", (
     pl.Column("a", "numeric", "feature", 0.0, 4.0, missing=True),
@@ -87,7 +88,7 @@ def test_a_vector_that_is_replaced_turns_round(held, relation, factor):
     assert query.sensitivity(query.blocks[0], relation, 2) == factor * 0.5
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     {"names": []}, {"names": "a"}, {"names": ["a", "a"]}, {"names": ["a"], "clip": 0},
     {"names": ["a"], "clip": float("nan")}, {"names": ["a"], "clip": True},
     {"names": ["a"], "kind": "cubes"}, {"names": [1]},

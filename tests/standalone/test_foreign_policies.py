@@ -18,6 +18,7 @@ from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.ledger.policy import admits, check_rule
 from privledger.storage import MemoryStore
+from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 PLAN = pl.Gaussian(9.0)
@@ -97,9 +98,9 @@ def test_a_policy_without_the_rule_is_written_as_before():
     assert "foreign" not in body_of(first)["policy"]
 
 
-@pytest.mark.parametrize("wrong", ["", ">=1", "opacus>1", "opacus>=", "opacus>=1.5rc1",
-                                   "opacus >= 1", "opacus>=1.", "opacus==v1",
-                                   3, None, True, ["opacus"]])
+@all_cases("wrong", ["", ">=1", "opacus>1", "opacus>=", "opacus>=1.5rc1",
+                     "opacus >= 1", "opacus>=1.", "opacus==v1",
+                     3, None, True, ["opacus"]])
 def test_rules_that_are_none_are_refused(wrong):
     with pytest.raises(InvalidPlan):
         pl.Policy.from_dict({"policy": {"max_epsilon": 1.0, "max_delta": 0.0, "foreign": [wrong]}})

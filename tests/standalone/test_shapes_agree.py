@@ -13,6 +13,7 @@ from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.rules import Seen, whole_history
 from privledger.standalone.reading import Bad
 from privledger.standalone.shapes import check_shape
+from tests.all_cases import all_cases
 from tests.standalone import histories
 
 BAD = (None, True, False, 0, 1, -1, 2**63, 10**400, 0.0, 1.0, -0.5, 0.5, 1.5, 5e-324, 1e308,
@@ -81,7 +82,7 @@ def test_both_say_the_same(kind, bodies):
         assert ours(kind, body) == theirs(kind, body), body
 
 
-@pytest.mark.parametrize("kind", SHAPES)
+@all_cases("kind", SHAPES)
 def test_a_body_that_is_no_object_is_refused(kind):
     for body in BAD:
         if not isinstance(body, dict):

@@ -19,6 +19,7 @@ from privledger.ledger import audit
 from privledger.standalone import build
 from privledger.standalone.build import one_file
 from privledger.storage import MemoryStore
+from tests.all_cases import all_cases
 from tests.bodies import said
 from tests.doctored import entries_of
 
@@ -52,7 +53,7 @@ FOLDER = Path(pl.__file__).parent / "standalone"
 PARTS = sorted(FOLDER.glob("*.py"))
 
 
-@pytest.mark.parametrize("path", PARTS, ids=lambda path: path.name)
+@all_cases("path", PARTS, ids=lambda path: path.name)
 def test_its_parts_stay_short_enough_to_be_read(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) < 400

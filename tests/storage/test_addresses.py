@@ -14,6 +14,7 @@ from privledger.cli import main
 from privledger.storage import PostgresStore, is_url, shown
 from privledger.storage.address import parse_address
 from privledger.storage.postgres_sql import explain_failure
+from tests.all_cases import all_cases
 
 BUDGET = pl.Budget(2.0, 1e-6)
 SECRET = "s3cr%40t"  # decodes to s3cr@t
@@ -33,7 +34,7 @@ def look(url):
 
 # Names.
 
-@pytest.mark.parametrize("name", [
+@all_cases("name", [
     "", ".", "..", "-x", "a b", "a%20b", "a'b", "%27;DROP%20TABLE%20privledger.entries;--", "a/b",
     "a%00b", "%22", "%25", "a%0Ab", "%C3%BC", "ü", "x" * 101, "a%2Fb", "a;b", "$1", "%s", "%%s",
     "{x}", "a%26password=b", "x&ledger=y", "ma%E2%80%8Bin", "%ff",
@@ -176,7 +177,7 @@ def test_locations(url, location):
     assert parse_address(url).location == location == parse_address(location).location
 
 
-@pytest.mark.parametrize("place", ["a.db", "a b:c.db", "/tmp/x", "C:/x", "C:\\x", "a:/b", None, 3])
+@all_cases("place", ["a.db", "a b:c.db", "/tmp/x", "C:/x", "C:\\x", "a:/b", None, 3])
 def test_files_are_no_urls(place):
     assert not is_url(place)
 

@@ -23,6 +23,7 @@ import privledger as pl
 from privledger.tables.encode import encode_features, encode_target
 from privledger.tables.frames import split_target
 from privledger.tables.sources import Source, as_source
+from tests.all_cases import all_cases
 
 SECRET, WORD = 0.7312345678901, "s3cr3t-w0rd"
 SCHEMA = pl.Schema("t", (
@@ -175,9 +176,9 @@ DATES = [
 ]
 
 
-@pytest.mark.parametrize("values", DATES, ids=range(len(DATES)))
-@pytest.mark.parametrize("name", ["count", "colour", "y"])
-@pytest.mark.parametrize("strict", [True, False])
+@all_cases("values", DATES, ids=range(len(DATES)))
+@all_cases("name", ["count", "colour", "y"])
+@all_cases("strict", [True, False])
 def test_dates_and_times_are_refused_by_name(values, name, strict):
     X = plain(arrow(ONE)) | {name: values}
     with pytest.raises(pl.errors.DataError, match=f"'{name}' holds dates or times") as caught:
@@ -207,9 +208,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("form", ["arrow", "polars", "pandas", "column", "dataset", "lazy", "dask"])
-@pytest.mark.parametrize(("name", "values"), [(name, values) for name, several in BAD.items()
-                                              for values in several], ids=str)
+@all_cases("form", ["arrow", "polars", "pandas", "column", "dataset", "lazy", "dask"])
+@all_cases(("name", "values"), [(name, values) for name, several in BAD.items()
+                                for values in several], ids=str)
 def test_a_cell_that_does_not_fit_names_the_column_and_no_value(form, name, values):
     table = arrow(ONE)
     table = table.set_column(table.column_names.index(name), name, pa.array(values))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.facts.dictionary import schema_toml
 from privledger.tables.examining import examined
+from tests.all_cases import all_cases
 
 BASE = {"name": "t", "target": "wage", "columns": [
     {"name": "née; on", "kind": "numeric", "days_since": "2000-01-01", "lower": "1990-01-01",
@@ -69,7 +70,7 @@ def test_a_schema_with_options_comes_back_and_one_without_is_as_before(tmp_path)
     assert (column.lower, column.upper, column.days_since) == (1, 365, "2000-01-01")
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     {"separator": ""}, {"separator": ";;"}, {"separator": "a"}, {"separator": 5},
     {"encoding": "rot13"}, {"encoding": "utf-7"}, {"quote": ""}, {"decimal": ";"},
     {"decimal": ","}, {"missing": "NA"}, {"missing": [""]}, {"missing": [1]},

@@ -10,6 +10,7 @@ import pytest
 
 import privledger as pl
 from privledger.tables.encode import encode_target
+from tests.all_cases import all_cases
 
 pandas = pytest.importorskip("pandas")
 SECRET = 0.7312345678901
@@ -79,7 +80,7 @@ ragged = np.empty(4, dtype=object)
 ragged[:] = [[SECRET], [1], [2], [3]]
 
 
-@pytest.mark.parametrize(("change", "column"), [
+@all_cases(("change", "column"), [
     ({"size": [0.5, WORD, 0.25, 1.0]}, "size"), ({"size": [np.nan, 0.1, 0.2, 0.3]}, "size"),
     ({"size": [np.inf, 0.1, 0.2, 0.3]}, "size"), ({"weight": [0.1, -np.inf, 0.2, 0.3]}, "weight"),
     ({"size": [None, SECRET, 0.2, 0.3]}, "size"), ({"size": [1j, SECRET, 0.2, 0.3]}, "size"),
@@ -90,7 +91,7 @@ ragged[:] = [[SECRET], [1], [2], [3]]
     ({"colour": ["red", WORD, "green", 3]}, "colour"), ({"colour": ragged}, "colour"),
     ({"colour": [WORD] * 4}, "colour"),
 ], ids=range(17))
-@pytest.mark.parametrize("form", ["dict", "frame"])
+@all_cases("form", ["dict", "frame"])
 def test_an_error_names_the_column_and_never_the_value(change, column, form):
     table = COLUMNS | change
     if form == "frame":
@@ -111,7 +112,7 @@ def test_an_unknown_or_missing_label_is_refused(labels):
     assert WORD not in str(caught.value)
 
 
-@pytest.mark.parametrize("table", [
+@all_cases("table", [
     {"size": [1.0]}, {}, np.zeros((3, 2)), np.zeros(4), np.zeros((2, 4, 2)), 3.0, None, "table",
     COLUMNS | {"size": [0.5]}, COLUMNS | {"size": 0.5}, COLUMNS | {"size": np.zeros((4, 2))},
 ], ids=range(11))
@@ -193,7 +194,7 @@ def test_bin_codes_are_in_range_and_edges_inclusive():
         assert code.dtype.kind == "u" and code.max() < size
 
 
-@pytest.mark.parametrize("numeric_bins", [1, 2, 3, 255, 256, 257, 1024, 65534])
+@all_cases("numeric_bins", [1, 2, 3, 255, 256, 257, 1024, 65534])
 def test_random_bins_stay_in_range(numeric_bins):
     rng = np.random.default_rng(numeric_bins)
     schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", -1e-3, 7e5, missing=True),))
@@ -261,7 +262,7 @@ def test_a_code_is_spelt_alike_in_every_table(tmp_path, text):
     assert found == {SAME.get(text, 4 if text == "a" else None)}
 
 
-@pytest.mark.parametrize(("value", "place"), [
+@all_cases(("value", "place"), [
     (1000, 0), (1000.0, 0), (np.float32(1000), 0), (np.int8(0), 2), (-0.0, 2), (True, 3),
     (np.True_, 3), (decimal.Decimal("1000.00"), 0), (decimal.Decimal("1E+3"), 0), (1e-05, 5),
     (1, None), (False, None), (b"1000", None), (1000.5, None), (10**30, None)])

@@ -26,6 +26,7 @@ from privledger.testing.scoring import (
     learned,
     shares_of_bets,
 )
+from tests.all_cases import all_cases
 
 epsilons, deltas = st.floats(0, 6), st.sampled_from([0.0, 1e-6, 1e-3, 0.2])
 
@@ -153,7 +154,7 @@ def test_a_whole_leak_is_proved_as_soon_as_the_kit_hopes():
             assert not found.holds and found.epsilon_low >= epsilon
 
 
-@pytest.mark.parametrize("seed", range(20))
+@all_cases("seed", range(20))
 def test_outputs_that_never_overlap_are_always_told_apart(seed):
     """As filed: a cut at the largest output that was seen left some of the next beyond it."""
     rng = np.random.default_rng(seed)
@@ -226,7 +227,7 @@ def test_scores_wait_for_both_tables():
     assert shares_of_bets().sum() == pytest.approx(1) and shares_of_bets().size == ways.shape[1]
 
 
-@pytest.mark.parametrize("wrong", [
+@all_cases("wrong", [
     {"epsilon": math.nan}, {"epsilon": -1.0}, {"epsilon": True}, {"delta": 1.5},
     {"delta": math.nan}, {"false_alarm": 0.0}, {"false_alarm": 1.0}, {"false_alarm": True},
     {"fits": 0}, {"fits": 1.5}, {"records": 0}, {"claims": [(0.1, math.nan)]},

@@ -13,9 +13,10 @@ import pytest
 import privledger as pl
 from privledger.testing.scans import inside_names, modules_of, samplers_in
 from privledger.testing.taint import Planted, found_floats_and_texts, quoted, said_by, walk
+from tests.all_cases import all_cases
 
 
-@pytest.mark.parametrize("line", [
+@all_cases("line", [
     "rng.laplace(0, 1)", "self.rng.normal(size=3)", "np.random.default_rng(0).gumbel()",
     "np.random.uniform()", "numpy.random.rand(3)", "random.gauss(0, 1)", "random.random()",
     "scipy.stats.norm.rvs()", "stats.laplace(0, 1).rvs(3)", "secrets.randbelow(3)",
@@ -25,7 +26,7 @@ def test_draws_of_noise_are_seen(line):
     assert list(samplers_in(ast.parse(line)))
 
 
-@pytest.mark.parametrize("line", [
+@all_cases("line", [
     "rng = np.random.default_rng(self.random_state)", "rng.permutation(5)", "rng.integers(3)",
     "rng.random(4)", "rng.choice(3)", "pl.Laplace(1.0)", "self.laplace(epsilon)",
     "session.release(laplace, q)", "scipy.stats.norm.ppf(0.5)", "np.random.Generator",
@@ -34,7 +35,7 @@ def test_public_choices_and_mechanisms_pass(line):
     assert not list(samplers_in(ast.parse(line)))
 
 
-@pytest.mark.parametrize("line", [
+@all_cases("line", [
     "from privledger.guard import Ledger", "import privledger.guard.vault",
     "from privledger import guard", "data._vault", "session._state", "pl.guard.Ledger",
     "data.ledger._history", "import privledger as p\np.accounting", "pl.errors.sys.modules",
@@ -44,7 +45,7 @@ def test_insides_are_seen(line):
     assert list(inside_names(ast.parse("import privledger as pl\n" + line)))
 
 
-@pytest.mark.parametrize("line", [
+@all_cases("line", [
     "from privledger import Ledger", "pl.Gaussian(1.0)", "from privledger.testing import CHECKS",
     "from privledger import errors", "pl.errors.DataError('no')", "pl.nodes.OneOf([])",
     "from privledger.questions import Ones", "self._log", "self._state",
@@ -77,7 +78,7 @@ class Open:
         vars(self).update(held)
 
 
-@pytest.mark.parametrize("held", [
+@all_cases("held", [
     math.pi / 7, [0.1, (math.pi / 7,)], {"a": {math.pi / 7}}, {math.pi / 7: "a"},
     np.array([[1.0, math.pi / 7]]), np.array([math.pi / 7, "x"], dtype=object),
     Slotted(math.pi / 7), Open(x=Open(y=math.pi / 7)), "by Zyzzogeton haenschi 52318", b"x" * 3
@@ -98,7 +99,7 @@ def test_what_is_behind_a_guard_is_not_entered():
     assert list(walk(loop)) == []
 
 
-@pytest.mark.parametrize(("text", "found"), [
+@all_cases(("text", "found"), [
     ("value 0.12345679 is odd", True), ("0.123456789123", True), ("2718281828.459", True),
     ("0.1234", False), ("1237 rows", True), ("1238 rows", False), ("1237.5", False),
     ("epsilon 0.125", False), ("Zyzzogeton haenschi 52318", True), ("", False)])

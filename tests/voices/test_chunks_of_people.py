@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from attrs import evolve
 
 from privledger.questions.query import Query
 from privledger.tables.chunk import numbered
+from tests.all_cases import all_cases
 from tests.questions.test_chunks import SUMMED, N, chunks_of, features, merged, numbers_in, rows_of
 
 PEOPLE = numbered(np.arange(N) * 7 % 11)
@@ -18,7 +18,7 @@ def people_rows(schema, seed):
     return evolve(rows, people=PEOPLE, mass=None)
 
 
-@pytest.mark.parametrize("place", range(len(SUMMED)))
+@all_cases("place", range(len(SUMMED)))
 def test_sums_of_people_are_the_same_for_every_chunking(place):
     question, mechanism = SUMMED[place]
     rng = np.random.default_rng(place)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import privledger as pl
 from privledger.accounting import DEFAULT_ORDERS
 from privledger.mechanisms import leaf_cost
+from tests.all_cases import all_cases
 
 LEAVES = {
     "laplace": lambda share: pl.Laplace(1 / share),
@@ -18,8 +18,8 @@ LEAVES = {
 }
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("name", LEAVES)
+@all_cases("relation", ["add_remove", "replace_one"])
+@all_cases("name", LEAVES)
 def test_prices_are_star_shaped(name, relation):
     shares = np.geomspace(1e-3, 30, 60)
     costs = [leaf_cost(LEAVES[name](float(share)), relation, DEFAULT_ORDERS) for share in shares]

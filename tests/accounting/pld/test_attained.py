@@ -28,6 +28,7 @@ from privledger.accounting.pld.pairs import (
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
 from tests.accounting import contour
+from tests.all_cases import all_cases
 
 GAUSS = GaussianPair(1.0)
 LOOSE = {
@@ -50,7 +51,7 @@ def profile(pair, epsilon):
     return found + float(np.sum(atoms.p[beyond] * -np.expm1(epsilon - atoms.loss[beyond])))
 
 
-@pytest.mark.parametrize("name", LOOSE)
+@all_cases("name", LOOSE)
 def test_what_is_attained_is_dominated(name):
     pair = LOOSE[name]
     below = attained(pair)

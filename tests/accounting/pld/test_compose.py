@@ -20,6 +20,7 @@ from privledger.accounting.pld.masses import Masses, upper_masses
 from privledger.accounting.pld.merged import lower_masses
 from privledger.accounting.pld.pairs import BoundedRangePair, GaussianPair, LaplacePair, pure_pair
 from tests.accounting.pld import exact
+from tests.all_cases import all_cases
 
 Items = Sequence[tuple[Masses, int]]
 STEP = 0.125
@@ -64,8 +65,8 @@ def exact_tilted(composed: Composed, total: Masses) -> list[mp.mpf]:
     return found
 
 
-@pytest.mark.parametrize("tilt", [0.0, 0.7, 5.0, 40.0])
-@pytest.mark.parametrize("items", SMALL)
+@all_cases("tilt", [0.0, 0.7, 5.0, 40.0])
+@all_cases("items", SMALL)
 def test_exact_convolution_within_the_error_bound(items: Items, tilt: float) -> None:
     composed = compose(items, roomy(items, tilt))
     with mp.workdps(exact.DIGITS):
@@ -129,8 +130,8 @@ def points(items: Items) -> list[float]:
     return sorted({*np.linspace(low - 0.3, high + 0.3, 31).tolist(), 0.0})
 
 
-@pytest.mark.parametrize("tilt", [0.0, 0.7, 5.0])
-@pytest.mark.parametrize("items", SMALL)
+@all_cases("tilt", [0.0, 0.7, 5.0])
+@all_cases("items", SMALL)
 def test_profiles_enclose_the_sum(items: Items, tilt: float) -> None:
     total, where = exact.convolved(items), points(items)
     lattice = roomy(items, tilt)
@@ -174,9 +175,9 @@ LONG = (
 )
 
 
-@pytest.mark.parametrize("size", [16, 40, 64])
-@pytest.mark.parametrize("start", [-48, -4, 8, 20])
-@pytest.mark.parametrize("which", range(4))
+@all_cases("size", [16, 40, 64])
+@all_cases("start", [-48, -4, 8, 20])
+@all_cases("which", range(4))
 def test_a_small_window_never_underprices(which: int, start: int, size: int) -> None:
     items, total = LONG[which], long_total(which)
     inside = np.linspace(STEP * start, STEP * (start + size), 9)

@@ -21,6 +21,7 @@ from privledger.accounting.pld.pairs import (
     pure_pair,
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
+from tests.all_cases import all_cases
 
 INNER = [
     GaussianPair(0.5), GaussianPair(12.0), LaplacePair(0.3), LaplacePair(500.0),
@@ -30,9 +31,9 @@ INNER = [
 ]
 
 
-@pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize("kind", [RemovePair, AddPair, FixedSizePair])
-@pytest.mark.parametrize("rate", [1e-6, 0.5, 0.999])
+@all_cases("inner", INNER)
+@all_cases("kind", [RemovePair, AddPair, FixedSizePair])
+@all_cases("rate", [1e-6, 0.5, 0.999])
 def test_no_p_mass_is_ever_lost(inner, kind, rate):
     """A removed record leaves (1 - q) Q + q P: all of Q is there, listed or not."""
     pair = kind(rate, inner)
@@ -107,8 +108,8 @@ def test_mass_that_only_the_second_has_counts_in_a_renyi_bound():
     assert (pair_rdp(pair, (1.5, 2.0, 8.0)) <= exact * (1 + 1e-9)).all()
 
 
-@pytest.mark.parametrize("far", [2e-10, 1e-9, 1e-12, -2e-10, 0.0])
-@pytest.mark.parametrize("loss", [1.0, 0.08943053519692623])
+@all_cases("far", [2e-10, 1e-9, 1e-12, -2e-10, 0.0])
+@all_cases("loss", [1.0, 0.08943053519692623])
 def test_an_atom_just_below_a_lattice_point_is_not_moved_up(far, loss):
     """The lower bound took an atom up by a billionth of a step and gave back too little."""
     step = loss * math.exp(far)

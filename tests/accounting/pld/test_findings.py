@@ -12,6 +12,7 @@ import pytest
 import privledger as pl
 from privledger.accounting.pld import BoundedRangePair
 from tests.accounting.pld import exact
+from tests.all_cases import all_cases
 
 DELTA = 1e-5
 
@@ -71,8 +72,8 @@ def test_permute_and_flip_exceeds_the_bounded_range_profile() -> None:
     assert exact.at(table.profile(), 0.9) > 10 * exact.at(exact.bounded_range(1.0), 0.9)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("build", PURE_ONLY)
+@all_cases("epsilon", [0.1, 1.0, 3.0])
+@all_cases("build", PURE_ONLY)
 def test_noisy_choices_get_no_bounded_range_credit(build, epsilon: float) -> None:
     node, choice = build(epsilon), pl.Exponential(epsilon)
     whole = exact.at(permute_and_flip(epsilon).profile(), 0.9 * epsilon)

@@ -26,6 +26,7 @@ from privledger.accounting.pld.pairs import (
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
 from tests.accounting.pld import exact
+from tests.all_cases import all_cases
 
 MOST = 160  # lattice points
 NOISE = mp.mpf(10) ** -55  # of the reference, which has 60 digits
@@ -156,8 +157,8 @@ def test_windows_on_one_side_of_zero_keep_what_lies_outside() -> None:
                 compare(lane(0.3, kind(1.0)), "upper", 0.2, first, last, [-1.0, -0.5, 0.1])
 
 
-@pytest.mark.parametrize("parts", [0.4, 1.0, 2.0, 3.0, 3.5, 7.1])
-@pytest.mark.parametrize("kind", [pure, leaking, response, whole])
+@all_cases("parts", [0.4, 1.0, 2.0, 3.0, 3.5, 7.1])
+@all_cases("kind", [pure, leaking, response, whole])
 def test_atoms_on_and_off_the_lattice(kind, parts: float) -> None:
     known = kind(1.1)
     step = 1.1 / parts

@@ -28,6 +28,7 @@ from privledger.accounting.pld.pairs import (
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
 from tests.accounting.pld import exact
+from tests.all_cases import all_cases
 
 CLOSE = 1e-12
 TINY = mp.mpf(10) ** -290  # masses below are no floats
@@ -137,7 +138,7 @@ def test_one_run_is_bounded_from_both_sides(name: str) -> None:
             assert upper - lower <= case.close * (1 + 1e-3 * math.exp(min(x, 7.0))), x
 
 
-@pytest.mark.parametrize("name", [
+@all_cases("name", [
     "response", "response of five", "remove response of five at 0.05", "add laplace at 0.1",
     "remove laplace at 0.1", "add strong laplace at 0.9", "remove pure at 0.2",
     "fixed pure and delta at 0.2", "laplace", "bounded range", "gaussian"])
@@ -276,14 +277,14 @@ def mirrored(pair: Pair, other: Pair) -> None:
     assert atoms.q_only == pytest.approx(back.infinite, rel=1e-12, abs=1e-140)
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items()
-                                  if case.symmetric and not case.padded])
+@all_cases("name", [name for name, case in CASES.items()
+                    if case.symmetric and not case.padded])
 def test_symmetric_pairs_mirror_themselves(name: str) -> None:
     mirrored(CASES[name].pair, CASES[name].pair)
 
 
-@pytest.mark.parametrize("name", [name.removeprefix("remove ") for name, case in SAMPLED.items()
-                                  if name.startswith("remove ") and not case.padded])
+@all_cases("name", [name.removeprefix("remove ") for name, case in SAMPLED.items()
+                    if name.startswith("remove ") and not case.padded])
 def test_removal_and_addition_mirror_each_other(name: str) -> None:
     mirrored(CASES[f"remove {name}"].pair, CASES[f"add {name}"].pair)
 

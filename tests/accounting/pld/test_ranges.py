@@ -28,6 +28,7 @@ from privledger.accounting.pld.ranges import (
     with_ranges,
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
+from tests.all_cases import all_cases
 
 SIZES = st.floats(1e-3, 2.0)
 
@@ -171,8 +172,8 @@ def test_the_pair_has_the_profile(eta, count):
         eta, count, 0.1 * count * eta) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("kind", [RemovePair, AddPair])
-@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.5, 0.999])
+@all_cases("kind", [RemovePair, AddPair])
+@all_cases("rate", [1e-6, 0.01, 0.5, 0.999])
 def test_a_sampled_choice_is_one_of_a_smaller_range(kind, rate):
     """Once, its profile is above that of the sampled pair, which is exact then."""
     items = ((kind(rate, BoundedRangePair(0.8)), 1),)

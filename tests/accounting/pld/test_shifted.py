@@ -18,6 +18,7 @@ from privledger.accounting.pld.several_rows import _of_any
 from privledger.accounting.pld.shifted import shifted_pair, slopes
 from privledger.cli.export import entry_line
 from privledger.graph import cost_of
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 
 ONE = pl.nodes.AsReplaceOne
@@ -116,8 +117,8 @@ def fine_laplace(e):
     return np.diff(np.concatenate([[0.0], cdf, [1.0]]))
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.3])
-@pytest.mark.parametrize(("node", "law", "step"), [
+@all_cases("rate", [0.01, 0.3])
+@all_cases(("node", "law", "step"), [
     (pl.Laplace(1.0), fine_laplace(1.0), 400),
     (pl.DiscreteLaplace(0.4, 1), whole("laplace", 0.4), 1),
     (pl.DiscreteLaplace(0.4, 3), whole("laplace", 0.4), 3),

@@ -20,6 +20,7 @@ from privledger.testing.lockstep.laws import (
     selection_loss,
     set_loss,
 )
+from tests.all_cases import all_cases
 from tests.certified.claims import additive_shift, ratio
 
 NOTHING = np.zeros(0, dtype=np.int64)
@@ -166,8 +167,8 @@ def test_permute_and_flip_of_two_equal_candidates_is_a_fraction():
     assert sum(exact) == 1
 
 
-@pytest.mark.parametrize("n", [1, 2, 31, 200, 3000])
-@pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 30.0])
+@all_cases("n", [1, 2, 31, 200, 3000])
+@all_cases("spread", [0.0, 0.01, 1.0, 30.0])
 def test_many_candidates_still_sum_to_one(n, spread):
     scores = -np.sort(np.random.default_rng(n).exponential(spread, n))
     logs = log_flips(scores - scores.max(), np.zeros(n))

@@ -13,6 +13,7 @@ from privledger.mechanisms import Exponential, TopK
 from privledger.testing.examples import example_schema, example_table
 from privledger.testing.lockstep.neighbours import TablePair, rows_of
 from privledger.testing.lockstep.worst_tables import climbing, starting_pairs
+from tests.all_cases import all_cases
 from tests.certified.claims import Claim
 from tests.certified.pairs import RELATIONS, check_pair, encoded, pair_from_json, pair_to_json
 from tests.certified.searching import search
@@ -21,8 +22,8 @@ SCHEMA = example_schema("several classes")
 ROW, OTHER = (0.0, None, "red", "no"), (1.0, 5.0, "blue", "unknown")
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("task", ["regression", "classification", "several classes"])
+@all_cases("relation", RELATIONS)
+@all_cases("task", ["regression", "classification", "several classes"])
 def test_all_that_is_tried_are_neighbours(task, relation):
     tries = climbing(example_schema(task), relation, seed=3, least_rows=1, most_rows=500)
     pair, seen = next(tries), set()
