@@ -27,10 +27,10 @@ def room_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py").replace("__init__", "")
 
 
-def code_lines(text: str) -> int:
+def code_lines(text: str, tree: ast.Module) -> int:
     """Lines that are neither blank, comment, docstring nor import."""
     kinds = ["code"] * len(text.splitlines())
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         lines = range(0)
         if isinstance(node, ast.Import | ast.ImportFrom):
             lines = range(node.lineno - 1, node.end_lineno or node.lineno)
@@ -51,7 +51,8 @@ def sizes() -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for path in sorted(ROOT.rglob("*.py")):
         files, lines = found.get(room_of(path), (0, 0))
-        found[room_of(path)] = files + 1, lines + code_lines(path.read_text(encoding="utf-8"))
+        found[room_of(path)] = files + 1, lines + code_lines(
+            path.read_text(encoding="utf-8"), house.tree(house.NAMES[path]))
     return found
 
 

@@ -96,6 +96,12 @@ STRIDES = {
     "tests/questions/test_chunks.py::test_sums_are_the_same_for_every_chunking_and_order": 3,
     "tests/voices/test_every_learner.py::test_it_fits_and_predicts": 5,
     "tests/models/test_keeping.py::test_a_model_comes_back_the_same": 5,
+    "tests/questions/test_groups.py"
+    "::test_groups_are_named_from_a_smaller_size_on_than_by_others": 3,
+    "tests/accounting/pld/test_price.py"
+    "::test_losses_far_below_the_mesh_do_not_wrap_from_below": 3,
+    "tests/accounting/test_weaker.py::test_a_weaker_plan_costs_no_more": 3,
+    "tests/broker/test_kept.py::test_a_learner_in_its_own_process_is_kept": 3,
     "tests/federation/test_calls.py"
     "::test_an_owner_that_spoils_it_makes_it_void_and_charges_stand": 3,
 }

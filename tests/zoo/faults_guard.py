@@ -116,7 +116,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "sampled-rounds-for-nothing", "individual filter", RELEASE,
         "    if not tokens:\n",
-        "    if not tokens or rate_of(question.data) < 1.0:\n",
+        "    if not tokens or sampling_rate_of(question.data) < 1.0:\n",
         "sgbdt-renyi-sampled", (LOCK,),
         "Nobody pays for a sampled round, and everybody may take part in it."),
     Fault(

@@ -50,17 +50,17 @@ FAULTS: tuple[Fault, ...] = (
         "another one back."),
     Fault(
         "classes-that-occur", "categories from data", ESTIMATOR,
-        "        self._labelled(labels, data, schema)\n        self._note_classes(schema)\n",
-        "        self._labelled(labels, data, schema)\n        self._note_classes(schema)\n"
-        "        self.seen_ = None if y is None else np.unique(y)\n",
+        "            return self\n        return self._on(data, schema, labels)\n",
+        "            return self\n        self._on(data, schema, labels)\n"
+        "        self.seen_ = None if y is None else np.unique(y)\n        return self\n",
         "joint-plain", (LOCK, KIT),
         "The model keeps the classes that occur, some of them because of one record."),
     Fault(
         "again-if-it-is-bad", "early stop by data", ESTIMATOR,
-        "        self._labelled(labels, data, schema)\n        self._note_classes(schema)\n",
-        "        self._labelled(labels, data, schema)\n        self._note_classes(schema)\n"
+        "            return self\n        return self._on(data, schema, labels)\n",
+        "            return self\n        self._on(data, schema, labels)\n"
         "        _ = y is None or self.score(X, y) > 0.9 or self._learn(guard(self, X, y)[0], "
-        "schema)\n",
+        "schema)\n        return self\n",
         "joint-plain", (LOCK, KIT),
         "A fit that does badly on the private rows is done again, with a budget of its own."),
     Fault(

@@ -33,20 +33,15 @@ FAULTS: tuple[Fault, ...] = (
         "An exponential mechanism is priced at half of its bounded range."),
     Fault(
         "permute-and-flip-as-bounded", "charge", REGISTER,
-        "def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:\n"
-        "    return _thresholds(as_promised(mechanism.epsilon), relation, orders)\n",
-        "def _(mechanism: PermuteAndFlip, relation: Relation, orders: Orders) -> Cost:\n"
-        "    return _bounded(as_promised(mechanism.epsilon), relation, orders)\n",
+        "relation, orders: _thresholds(as_promised(one.epsilon), relation, orders),\n",
+        "relation, orders: _bounded(as_promised(one.epsilon), relation, orders),\n",
         "diprime-flip-delta", (LOCK,),
         "Permute-and-flip has no bounded range, and composes worse than it is priced."),
     Fault(
         "a-set-for-the-price-of-one", "charge", REGISTER,
-        "def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:\n"
-        '    price = _bounded if mechanism.noise == "gumbel" else _thresholds\n'
         "    return price(as_promised(mechanism.epsilon), relation, orders)\n",
-        "def _(mechanism: TopK, relation: Relation, orders: Orders) -> Cost:\n"
-        '    price = _bounded if mechanism.noise == "gumbel" else _thresholds\n'
-        "    return price(as_promised(mechanism.epsilon) / mechanism.k, relation, orders)\n",
+        '    return price(as_promised(mechanism.epsilon) / getattr(mechanism, "k", 1), relation, '
+        "orders)\n",
         "dpsis-topk", (LOCK,),
         "The epsilon of a set of k is for all of it, and divided by k."),
     Fault(

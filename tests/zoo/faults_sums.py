@@ -122,8 +122,8 @@ FAULTS: tuple[Fault, ...] = (
         "Every coordinate is bounded, the norm of all of them is not."),
     Fault(
         "other-norm", "clip", BLOCKS,
-        "for column in columns], norm)",
-        "for column in columns], 3 - norm)",
+        "    size = length(columns, norm, block.clip)\n",
+        "    size = length(columns, 3 - norm, block.clip)\n",
         "dpboost-classes", (LOCK,),
         "Under Laplace noise contributions are bounded in the L2 norm, and longer in L1."),
     Fault(

@@ -140,8 +140,9 @@ def _reached() -> Iterator[Any]:
     seen: set[int] = set()
     while waiting:
         one = waiting.pop()
-        ours = isinstance(one, _HOLDERS) or (
-            isinstance(one, type) and one.__module__.startswith("privledger"))
+        kind = one if isinstance(one, type) else type(one)  # a class, or a row of a table
+        ours = isinstance(one, _HOLDERS) or (kind.__module__.startswith("privledger") and (
+            kind is one or kind.__name__.endswith("Row")))
         if not ours or id(one) in seen:
             continue
         seen.add(id(one))
