@@ -116,7 +116,7 @@ def test_samples_at_tiny_epsilons_take_some_seconds(epsilon, delta, rate, runs, 
     begun = time.process_time()
     noise = pl.calibrate(lambda z: pl.Repeat(pl.PoissonSample(rate, mechanism(z)), runs), epsilon,
                          delta)
-    assert time.process_time() - begun < 30
+    assert time.process_time() - begun < 90
     assert widest < 20
     node = pl.Repeat(pl.PoissonSample(rate, mechanism(noise)), runs)
     assert epsilon_lower_by_pld(cost_of(node, "add_remove").losses, delta) <= (

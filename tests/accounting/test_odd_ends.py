@@ -100,7 +100,7 @@ def test_samples_of_samples_are_one_sample_at_any_depth(between):
     depth = 99 if between(pl.Gaussian(1.0)) == pl.Gaussian(1.0) else 45
     started = time.process_time()
     found = pl.epsilon(sampled(depth, between, 0.99), 1e-5)
-    assert time.process_time() - started < 20
+    assert time.process_time() - started < 60
     whole = pl.epsilon(pl.PoissonSample(0.99**depth, pl.Gaussian(1.0)), 1e-5)
     assert whole * (1 - 1e-9) <= found <= whole * (1 + 1e-6)
 
@@ -147,7 +147,7 @@ def test_delta_far_beyond_every_loss_is_zero_at_once(leaf):
     """The quotient of the two was infinite, or counted down from by ones for hours."""
     begin = time.process_time()
     assert pl.delta(pl.Repeat(leaf, 10**6), epsilon=1e300) == 0.0
-    assert time.process_time() - begin < 5
+    assert time.process_time() - begin < 20
 
 
 def test_no_warning_where_an_order_times_a_loss_is_beyond_the_floats():
@@ -164,4 +164,4 @@ def test_very_many_runs_are_priced_soon():
     begin = time.process_time()
     for relation, delta in (("replace_one", 1 - 2.0**-53), ("replace_one", 1e-6)):
         assert pl.epsilon(node, delta, relation) > 1e15
-    assert time.process_time() - begin < 5
+    assert time.process_time() - begin < 20

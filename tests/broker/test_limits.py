@@ -52,7 +52,7 @@ def test_passing_a_limit_ends_the_learner_and_keeps_the_charge(start, tiny, name
     assert caught.value.limit == name
     assert caught.value.allowed == pytest.approx(SMALL[name], abs=5)
     assert name in str(caught.value)
-    assert time.thread_time() - begun < 5
+    assert time.thread_time() - begun < 20
     assert learner._process.poll() is not None
     (grant,) = ledger.state.grants.values()
     assert (grant.status, grant.touched, grant.releases) == ("settled", True, 1)

@@ -329,10 +329,10 @@ def test_a_chain_of_100_000_is_too_deep_and_a_row_of_them_is_not(data):
             put(link, one.name, getattr(last, one.name))
         put(link, "parent", last)
         last = link
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(UnsupportedNode):
         owned(q.Query(data, (q.Ones(),), last), data)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 5
     while last is not None:  # or its end would be as deep
         last = last.parent
     wide = q.Query(data, (q.Ones(),) * 100_000)

@@ -70,4 +70,4 @@ def test_no_number_in_a_file_makes_it_slow(name, fields):
     begun = time.process_time()
     with contextlib.suppress(NoPrice):
         whole_steps_pair(Node(name, fields, ()))
-    assert time.process_time() - begun < 1
+    assert time.process_time() - begun < 5

@@ -177,7 +177,7 @@ def test_a_quote_in_the_header_takes_no_time(tmp_path):
     began = time.process_time()
     with pytest.raises(pl.errors.DataError, match="several lines"):
         pl.scan_csv(path)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 5
 
 
 _REFUSED = """
