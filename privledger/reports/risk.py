@@ -115,11 +115,10 @@ class Risk:
         if self.why:
             return (self.why,)
         accuse, identify = _ACCUSED[self.relation]
-        words = [_first(self.odds[0], self.relation, self.about),
-                 *(f"If the attacker wrongly {accuse.format(wrong=_percent(wrong))}, they "
+        first, *several = self.headline
+        words = [first, *(f"If the attacker wrongly {accuse.format(wrong=_percent(wrong))}, they "
                    f"{identify.format(caught=in_100(caught))}."
-                   for wrong, caught in self.odds[0].caught),
-                 *(_several(one, self.about) for one in self.odds[1:]),
+                   for wrong, caught in self.odds[0].caught), *several,
                  *([] if self.so_far is None else [
                      "These figures are for the whole budget. For what is spent so far, had it "
                      f"been fixed in advance: at most {in_100(self.so_far.right)} of 100 tries."]),
@@ -132,6 +131,12 @@ class Risk:
             words.append("Some noise is the sum of several owners' shares: a party that knows all "
                          "other shares can find out more (see the alone price).")
         return tuple(words)
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """What can be told of one row or person, and then of several."""
+        return (_first(self.odds[0], self.relation, self.about),
+                *(_several(one, self.about) for one in self.odds[1:]))
 
     def as_dict(self) -> dict[str, object]:
         """JSON values."""

@@ -97,6 +97,8 @@ def test_the_page_tells_the_ledgers_own_numbers():
     view = made.body.report.view
     spent, _, risk = made.head.gauges
     assert (spent.number, spent.share) == (view.spent.text(4), view.total.share.value)
+    words = " ".join(made.body.risk.sentences)
+    assert all(line.removesuffix(" This is for the whole budget.") in words for line in risk.lines)
     assert float(spent.number) >= ledger.spent and f"{risk.number} instead" in read.text
     assert made.body.history.moves[-1].share == view.total.share.value
     assert sum(row.keys[2] for row in made.body.rows) == pytest.approx(view.total.share.value)

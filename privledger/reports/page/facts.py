@@ -337,8 +337,8 @@ def _plans(grants: Sequence[GrantReport]) -> tuple[tuple[PlanText, ...], dict[st
                 lines[:MOST_NODES] + (["..."] if len(lines) > MOST_NODES else []))
         texts.setdefault(text, []).append(grant)
     place = {text: number for number, text in enumerate(texts)}
-    return (tuple(PlanText(text, tuple(dict.fromkeys(clean(one.learner, 60) or one.status
-                                                     for one in users)), len(users))
+    return (tuple(PlanText(text, tuple(dict.fromkeys(
+                clean(one.learner or one.library, 60) or one.status for one in users)), len(users))
                   for text, users in texts.items()),
             {grant.name: place[known[grant.plan]] for grant in grants})
 

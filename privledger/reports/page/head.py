@@ -45,7 +45,8 @@ class Gauge:
     Attributes:
         share: of the bar, 0 to 1 or more; None for no bar. guess: the bar begins with the half
             that guessing gives. flag: a word beside the title. pill: the share in words.
-        unit: what the share is of. lines: what it means for the next run.
+        unit: what the share is of. link: (id of a part of the page, words) beside it.
+        lines: what it means for the next run.
     """
 
     tone: str
@@ -57,6 +58,7 @@ class Gauge:
     flag: str = ""
     pill: str = ""
     unit: str = ""
+    link: tuple[str, str] | None = None
     guess: bool = False
 
     @property
@@ -234,7 +236,7 @@ def _tightest(view: View) -> Gauge:
     return Gauge(tone, f"Tightest cap: {cap_name(one.name)}", one.spent.text(4),
                  f"of {one.epsilon.text()} epsilon", one.full.value, (_room(one, ""),),
                  _FLAGS.get(tone, ""), one.full.text(),
-                 f"of its budget. {many(len(caps), 'cap')} in all")
+                 "of its budget.", ("caps", many(len(caps), "cap") + " in all"))
 
 
 def _risk(view: View, risk: Risk | None, who: str) -> Gauge:
@@ -248,13 +250,10 @@ def _risk(view: View, risk: Risk | None, who: str) -> Gauge:
             f"The promised bound was for a budget of epsilon {view.promised[0].text()}. It is "
             "passed, so this page states no bound." if risk is None else
             risk.why,))
-    right = risk.odds[0].right
-    so_far = "" if risk.so_far is None else (
-        f" So far: {in_100(risk.so_far.right)}, if all runs were planned in advance.")
-    several = "" if view.about == "person" else (
-        " Several rows of one person: see the risk table.")
-    return Gauge(OK, title, f"{in_100(right)} of 100", "instead of 50", right, (
-        f"{risk.sentences[0]} This is for the whole budget.{so_far}{several}",), guess=True)
+    first, *several = risk.headline
+    return Gauge(OK, title, f"{in_100(risk.odds[0].right)} of 100", "instead of 50",
+                 risk.odds[0].right, (f"{first} This is for the whole budget.",
+                                      *(several if view.about == "row" else ())), guess=True)
 
 
 def _todo(view: View, verdict: LedgerVerdict) -> tuple[str, ...]:

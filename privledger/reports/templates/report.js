@@ -470,7 +470,7 @@
   if (grants.length) {
     heads.forEach((head, column) => {
       const button = element("button", columns[column].name, "", { type: "button" });
-      head.replaceChildren(button);
+      head.replaceChildren(button, element("span", columns[column].name, "on-paper"));
       button.addEventListener("click", () => {
         sort = { column, down: sort.column === column ? !sort.down : columns[column].key >= 0 };
         draw();
