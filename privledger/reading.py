@@ -13,10 +13,12 @@ import os
 import stat
 import tomllib
 from codecs import BOM_UTF8
+from collections.abc import Iterable
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from privledger.errors import InvalidPlan
 
@@ -184,3 +186,28 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
+
+
+# How far long work is. Nothing is shown unless a command says so; no file knows who looks.
+
+T = TypeVar("T")
+
+
+class Counting(Protocol):
+    """Shows how far long work is."""
+
+    def __call__(self, title: str, items: Iterable[T]) -> Iterable[T]:
+        """The same items, counted under `title` as they are taken."""
+
+
+SHOWN: ContextVar[Counting | None] = ContextVar("SHOWN", default=None)
+
+
+def stepwise(title: str, items: Iterable[T]) -> Iterable[T]:
+    """The items of long work; a command that shows progress counts them as they are taken.
+
+    Args:
+        title: what is counted, in words. items: their number is shown where they have one.
+    """
+    show = SHOWN.get()
+    return items if show is None else show(title, items)

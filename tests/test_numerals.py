@@ -103,7 +103,7 @@ def test_a_refusal_rounds_against_itself_in_text_and_in_a_notebook():
 
 # Neither charges nor remainders, and why.
 BY_HAND = {
-    "cli/output.py": {"value"},                      # quality(): how well a model does
+    "cli/terminal.py": {"value"},                    # quality(): how well a model does
     "cli/demo.py": {"100 * scores['model']['accuracy']", "100 * scores['baseline']['accuracy']",
                     "100 * found['open_score']"},    # accuracies
     "cli/ask.py": {"value"},                         # a noisy count beside its bar

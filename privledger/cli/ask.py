@@ -11,14 +11,15 @@ import click
 
 import privledger
 from privledger.cli.fit import SCHEMA, TABLE, ledger_beside, run_of
-from privledger.cli.output import Reply, command, people_key_option, text
+from privledger.cli.output import Reply, command, people_key_option
 from privledger.cli.plan import Prepared, check_same, state_at
 from privledger.cli.run import open_ledger, refuse_early, refuse_if_remembered
 from privledger.cli.sql import Statement, statements
+from privledger.cli.terminal import quiet_option, text, watching
 from privledger.facts.schema import Schema
 from privledger.graph import Sequential, to_json
 from privledger.ledger import State
-from privledger.reports import plain, price_plan
+from privledger.reports import plain, price_plan, release_count
 from privledger.reports.receipt import read_key
 from privledger.rounding import number, positive, probability
 from privledger.tables.sources import read_with_target
@@ -60,6 +61,7 @@ ENDINGS = (".csv", ".json", ".parquet")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
               help="Write the answer here, too: .csv, .json or .parquet.")
 @people_key_option
+@quiet_option
 def ask(table: str, sql: str, schema_file: str, epsilon: float, delta: float, ledger: str | None,
         budget: float | None, only_plan: bool, rows: float | None, keep: bool,
         fingerprint_key: str | None, sampling: bool, output: str | None,
@@ -148,7 +150,7 @@ def _prepared(asked: tuple[Statement, ...], table: str, schema_file: str, schema
 def _answers(prepared: Prepared, table: Path, key: bytes | None) -> list[Offered]:
     """Reserve all, then ask; or, to keep answers under a key, one grant for each."""
     run, schema = prepared.run, prepared.schema
-    with open_ledger(prepared) as book:
+    with open_ledger(prepared) as book, watching(book, release_count(prepared.node)):
         if key is None:  # what is kept may cost nothing
             refuse_early(prepared, book)
         X, y = read_with_target(table, schema)

@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import UNITS, promise
-from privledger.cli.output import (
-    GREEN,
-    RED,
-    YELLOW,
-    Reply,
-    charge,
-    command,
-    complete_learner,
-    pairs,
-    remainder,
-    text,
-    without_effect,
-)
+from privledger.cli.output import Reply, command, complete_learner, without_effect
+from privledger.cli.terminal import GREEN, RED, YELLOW, charge, pairs, quiet_option, remainder, text
 from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.facts.schema import Schema
 from privledger.gate import NOTHING, REFUSED
@@ -91,6 +80,7 @@ def build_audited(name: str, schema: Schema, epsilon: float, delta: float | None
                    "`python -m privledger.testing.lockstep FILE` runs it again.")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",
               help="A parameter of the learner; the value is JSON, or text.")
+@quiet_option
 def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, relation: str,
           fits: int, by_lock: bool, seconds: float | None, unit: str, witness: str | None,
           params: tuple[str, ...]) -> Reply:

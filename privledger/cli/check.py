@@ -20,6 +20,7 @@ from privledger.cli.output import (
     public_option,
     without_effect,
 )
+from privledger.cli.terminal import quiet_option
 from privledger.storage import is_url, shown
 
 
@@ -53,6 +54,7 @@ from privledger.storage import is_url, shown
               help="For a plan: how the learner will be kept from the rows [default: as run does].")
 @click.option("--warn-at", type=float, metavar="SHARE",
               help="For a ledger: warn, but pass, from this share of its budget or of a cap.")
+@quiet_option
 def check(subject: str | None, policy: str | None, data_dir: str | None, ledger: str | None,
           receipt: str | None, expect_head: str | None, new_ledger: bool, key_file: str | None,
           public_key: str | None, warn_at: float | None, **sketch: Any) -> Reply:

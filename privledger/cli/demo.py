@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from privledger.cli.output import (
-    GREEN,
-    RED,
-    YELLOW,
-    Reply,
-    asks_json,
-    command,
-    grid,
-    pairs,
-    text,
-    tree,
-    verdict_text,
-    watching,
-)
-from privledger.cli.plan import claim_dict, render_claims, render_price
+from privledger.cli.output import Reply, command
+from privledger.cli.plan import claim_dict, render_claims, render_composition, render_price
 from privledger.cli.record import CONFIDENTIAL
 from privledger.cli.run import score
 from privledger.cli.show import grants_tree
+from privledger.cli.terminal import (
+    GREEN,
+    RED,
+    YELLOW,
+    flow,
+    grid,
+    pairs,
+    quiet_option,
+    text,
+    verdict_text,
+    watching,
+)
 from privledger.errors import BudgetExceeded, LearnerError
 from privledger.facts.schema import Column, Schema
 from privledger.guard import Ledger, data_spend
@@ -34,7 +33,7 @@ from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
 from privledger.numerals import many
 from privledger.plugins import load_learner
-from privledger.reports import ledger_report, outline, price_plan, release_count
+from privledger.reports import ledger_report, price_plan, release_count
 from privledger.rounding import exact, upward_percent
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ MOST_SPENT = 5
 @command
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Where to keep the ledger [default: a new temporary folder].")
+@quiet_option
 def demo(ledger: str | None) -> Reply:
     """The whole story on real data in half a minute; needs no files."""
     place = Path(ledger) if ledger else Path(tempfile.mkdtemp(prefix="privledger-")) / "demo.ledger"
@@ -60,7 +60,7 @@ def demo(ledger: str | None) -> Reply:
     with Ledger.create(place, budget=BUDGET, filter=price.filter) as book:
         X, y, X_public, y_public = demo_tables()
         data = book.protect(X, y, schema)
-        with watching(book, release_count(node), shown=not asks_json()):
+        with watching(book, release_count(node)):
             model.fit(data)
         found["scores"] = score(model, X_public, y_public, schema)
         found["open_score"] = without_privacy(X, y, X_public, y_public)
@@ -134,9 +134,9 @@ def render_demo(out: Console, found: dict[str, Any]) -> None:
     chapter(out, 3, "a second run requests epsilon 1 again")
     render_refusal(out, found["refusal"])
     chapter(out, 4, "verify: re-read the ledger and re-price every entry")
-    out.print(verdict_text(report.verdict), soft_wrap=True)
+    flow(out, verdict_text(report.verdict))
     chapter(out, 5, "the price, known before any data is read")
-    out.print(tree(outline(found["node"])))
+    render_composition(out, found["node"])
     render_price(out, found["price"], release_count(found["node"]))
     render_claims(out, found["claims"])
     chapter(out, 6, "what to do next")

@@ -12,22 +12,16 @@ from attrs import asdict, evolve, frozen
 
 from privledger.accounting import check_relation, promise
 from privledger.cli.output import (
-    GREEN,
-    RED,
     LedgerPlace,
     Reply,
-    charge,
     command,
     data_option,
-    findings_table,
-    grid,
     note,
     reading,
     reading_store,
-    remainder,
-    text,
     without_effect,
 )
+from privledger.cli.terminal import GREEN, RED, charge, findings_table, flow, grid, remainder, text
 from privledger.errors import UnsupportedNode
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, REFUSED
@@ -124,7 +118,7 @@ def _spent(state: State) -> tuple[float, float]:
 def _render_overlap(out: Console, apart: list[ForkedCopies], found: list[Overlap],
             people: list[Shared]) -> None:
     for one in apart:
-        out.print(text(one.text, f"bold {RED}" if one.fork else RED), soft_wrap=True)
+        flow(out, text(one.text, f"bold {RED}" if one.fork else RED))
         if one.fork:
             out.print(text(f"both together: at most epsilon {charge(one.epsilon)} "
                            f"at delta {exact(one.delta)}", RED))
@@ -269,7 +263,7 @@ def _render(out: Console, sides: list[Side], found: Changes | None,
         out.print(findings_table(findings))
         return
     for finding in findings:
-        out.print(text(f"NOT TRUSTED: {finding.message}", RED), soft_wrap=True)
+        flow(out, text(f"NOT TRUSTED: {finding.message}", RED))
     if found.empty:
         out.print(text("nothing is different", GREEN))
         return

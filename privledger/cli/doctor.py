@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from privledger.cli.fit import SCHEMA, TABLE
-from privledger.cli.output import GREEN, RED, Reply, command, grid, text
+from privledger.cli.output import Reply, command
+from privledger.cli.terminal import GREEN, RED, grid, text
 from privledger.facts.schema import Schema
 from privledger.gate import REFUSED
 from privledger.numerals import many

@@ -11,16 +11,14 @@ from privledger.cli.output import (
     LedgerPlace,
     Reply,
     Witness,
-    charge,
     command,
     complete_grant,
     data_option,
     reading,
     reading_store,
-    text,
-    verdict_text,
     without_effect,
 )
+from privledger.cli.terminal import charge, flow, text, verdict_text
 from privledger.errors import InvalidPlan
 from privledger.gate import NOT_TRUSTED
 from privledger.graph import (
@@ -244,12 +242,12 @@ def _of_ledger(ledger: str, wrong: tuple[float, ...], priors: tuple[float, ...])
         report = Witness().report(store)
     if not report.trusted:
         return Reply({"verdict": report.verdict.word, "findings": report.findings},
-                     lambda out: out.print(verdict_text(report.verdict), soft_wrap=True),
+                     lambda out: flow(out, verdict_text(report.verdict)),
                      NOT_TRUSTED)
     found = ledger_risk(report.view, wrong=wrong, priors=priors)
 
     def render(out: Console) -> None:
-        out.print(verdict_text(report.verdict), soft_wrap=True)
+        flow(out, verdict_text(report.verdict))
         render_risk(out, found)
 
     return Reply(found.as_dict() | {"receipt": report.receipt}, render)

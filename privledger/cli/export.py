@@ -22,8 +22,8 @@ from privledger.cli.output import (
     note,
     reading_store,
     receipt_or_none,
-    text,
 )
+from privledger.cli.terminal import quiet_option, text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
@@ -67,6 +67,7 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export contains what single records spent, wh
 @click.option("--verifier", metavar="FILE",
               help="Write the stand-alone verifier, with or without a LEDGER.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
+@quiet_option
 def export(ledger: str | None, output: str | None, kind: str, human: str | None,
            include_records: bool, exact: bool, verifier: str | None, force: bool) -> Reply | None:
     """Write the whole history as JSON lines, one entry per line exactly as it was hashed.

@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from privledger.cli.output import (
-    GREEN,
-    RED,
-    Reply,
-    asks_json,
-    charge,
-    command,
-    data_option,
-    pairs,
-    text,
-)
+from privledger.cli.output import Reply, asks_json, command, data_option
 from privledger.cli.plan import run_argument
+from privledger.cli.terminal import GREEN, RED, charge, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.facts.values import Json
 from privledger.gate import NOT_TRUSTED, REFUSED

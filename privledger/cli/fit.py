@@ -11,6 +11,7 @@ from privledger.accounting import Relation
 from privledger.cli.output import Reply, command, people_key_option
 from privledger.cli.plan import isolate_option, limit_option, making, priced, state_at
 from privledger.cli.run import carried_out, check_outputs, data_files, refuse_if_remembered
+from privledger.cli.terminal import quiet_option
 from privledger.errors import InvalidPlan
 from privledger.facts.schema import Schema
 from privledger.ledger import Budget, State
@@ -44,6 +45,7 @@ SCHEMA = click.option("--schema", "schema_file", required=True, metavar="FILE",
 @people_key_option
 @isolate_option
 @limit_option
+@quiet_option
 def fit_command(table: str, schema_file: str, epsilon: float, delta: float, model: str,
                 learner: str | None, ledger: str | None, budget: float | None,
                 holdout: float | None, people_key: str | None, isolate: bool | None,

@@ -8,11 +8,8 @@ import click
 
 from privledger.cli.explain import node_from_text
 from privledger.cli.output import (
-    GREEN,
-    RED,
     LedgerPlace,
     Reply,
-    charge,
     command,
     complete_grant,
     kept_elsewhere,
@@ -20,8 +17,8 @@ from privledger.cli.output import (
     ledger_argument,
     public_option,
     receipt_option,
-    text,
 )
+from privledger.cli.terminal import GREEN, RED, charge, text
 from privledger.errors import InvalidPlan, LedgerCorrupt, NotGranted
 from privledger.gate import NOT_TRUSTED
 from privledger.guard import Ledger

@@ -11,19 +11,8 @@ from attrs import evolve, frozen
 
 import privledger
 from privledger.accounting import promise
-from privledger.cli.output import (
-    GREEN,
-    RED,
-    YELLOW,
-    Reply,
-    Witness,
-    charge,
-    findings_table,
-    note,
-    pairs,
-    reading_store,
-    text,
-)
+from privledger.cli.output import Reply, Witness, note, reading_store
+from privledger.cli.terminal import GREEN, RED, YELLOW, charge, findings_table, pairs, text
 from privledger.errors import InvalidPlan, LedgerError
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, RULES, WITHIN, Facts, Policy, compare

@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from privledger.cli.output import (
-    GREEN,
-    RED,
-    Reply,
-    command,
-    grid,
-    note,
-    pairs,
-    text,
-    without_effect,
-)
+from privledger.cli.output import Reply, command, note, without_effect
+from privledger.cli.terminal import GREEN, RED, grid, pairs, text
 from privledger.errors import InvalidValue, LearnerError, SchemaError
 from privledger.facts.dictionary import (
     BLANK,

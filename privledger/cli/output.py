@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from attrs import evolve, frozen
 from click.core import ParameterSource
 
 import privledger
+from privledger.cli.terminal import console, progress
 from privledger.errors import (
     BudgetExceeded,
     DataError,
@@ -45,20 +45,10 @@ from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
 from privledger.ledger import Entry, History, State, Store
 from privledger.ledger.view import Comparison, comparison
-from privledger.numerals import many
 from privledger.people.keys import read_people_key
 from privledger.plugins import learner_names
 from privledger.reading import kind_of
-from privledger.reports import (
-    LedgerReport,
-    Outline,
-    Past,
-    Survey,
-    clean,
-    load_receipt,
-    plain,
-    survey,
-)
+from privledger.reports import LedgerReport, Past, Survey, clean, load_receipt, plain, survey
 from privledger.reports.ci import FORMATS, Outcome, ci_text
 from privledger.reports.receipt import (
     check_signature,
@@ -67,31 +57,17 @@ from privledger.reports.receipt import (
     read_key,
     read_public_key,
 )
-from privledger.reports.spend import CountedRows, PlanSteps, laid_out, silent
-from privledger.reports.survey import (
-    BAD,
-    GOOD,
-    OPEN,
-    Clause,
-    LedgerVerdict,
-    Reading,
-    read_once,
-    sentence,
-)
-from privledger.rounding import downward, upward
+from privledger.reports.spend import laid_out
+from privledger.reports.survey import Reading, read_once
 from privledger.storage import is_url, shown, store_at
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-    from rich.tree import Tree
 
     from privledger.guard import Ledger
 
 
 VERSION = privledger.__version__
-WIDTH = 100
 
 format_option = click.option("--format", "format_", type=click.Choice(["text", "json"]),
                              default="text", show_default=True,
@@ -128,18 +104,6 @@ def exit_code(error: BaseException) -> int:
     return next((code for kinds, code in _EXITS if isinstance(error, kinds)), INTERNAL)
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A rich console that reads no markup, so that a label is only ever a label.
-
-    NO_COLOR is respected by rich itself.
-    """
-    from rich.console import Console
-
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
-
-
 @frozen
 class Reply:
     """What a command has to say: as JSON values, or what makes them; printed for people; and its
@@ -156,7 +120,8 @@ def command(function: Callable[..., Reply | None], group: click.Group | None = N
     """A command that tells what `function` returns, in the format that is asked for, and ends with
     its code. None where it said everything itself."""
     def call(format_: str, **given: Any) -> None:
-        told = function(**given)
+        with progress():
+            told = function(**given)
         if told is None:
             return
         if format_ == "json":
@@ -299,204 +264,6 @@ def _fail(ctx: click.Context, kind: str, message: str, code: int) -> NoReturn:
     called = ctx.command_path.partition(" ")[2]  # all its words, however the program is called
     note(f"privledger {called}: {message}")
     ctx.exit(code)
-
-
-# Small pieces of text output. rich is imported inside, so that help starts at once.
-
-MOST_MEMBERS = 12
-SCREEN = 46
-"""Lines of a tree that are read without scrolling: a longer one is told in brief."""
-RED, GREEN, YELLOW = "bold red", "bold green", "yellow"
-
-
-def text(value: object, style: str = "") -> Text:
-    """Inert text: no markup, no control characters."""
-    from rich.text import Text
-
-    return Text(clean(value), style=style)
-
-
-def verdict_text(verdict: LedgerVerdict) -> Text:
-    """The first line about a ledger: nothing in it is green where anything is owed."""
-    return clauses_text(verdict.clauses, verdict.level)
-
-
-def clauses_text(clauses: Iterable[Clause], level: str) -> Text:
-    """Clauses of a verdict as sentences."""
-    colour = {GOOD: GREEN if level == GOOD else "", OPEN: YELLOW, BAD: RED}
-    line = text("")
-    for clause in clauses:
-        line.append_text(text(" " if line else ""))
-        line.append_text(text(f"{sentence(clause.text)}.", colour[clause.level]))
-    return line
-
-
-def bar_text(share: float, width: int = 20) -> Text:
-    """A share of the budget as a bar; rounded up, and red where more than all is spent."""
-    full = min(width, math.ceil(share * width))
-    return text(f"[{'#' * full}{'.' * (width - full)}]", RED if share > 1 else "")
-
-
-def room(left: float, budget: float) -> str:
-    """What would still be granted, in a sentence."""
-    if left <= 0:
-        return "The budget is used up."
-    if left < budget / 1000:
-        return f"The budget is used up, except for epsilon {remainder(left)}."
-    return f"Room for one more run of up to epsilon {remainder(left)}."
-
-
-DIGITS = 4
-
-
-def charge(value: float | None) -> str:
-    """What is spent, asked, claimed or promised, for people: rounded up; "-" where unknown."""
-    return "-" if value is None else upward(value, DIGITS)
-
-
-def remainder(value: float | None) -> str:
-    """What is left, or proved from below, for people: rounded down; "-" where unknown."""
-    return "-" if value is None else downward(value, DIGITS)
-
-
-def quality(value: float | None) -> str:
-    """How well a model does, for people: no charge, rounded to nearest."""
-    return "-" if value is None else f"{value:.4g}"
-
-
-def pairs(rows: Iterable[tuple[str, object]]) -> Table:
-    """Name and value, without lines."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(text(name), value if isinstance(value, Text) else text(value))
-    return table
-
-
-def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "",
-         whole: int = 0, cut: Collection[str] = ()) -> Table:
-    """A table with a header line.
-
-    Args:
-        whole: letters of the first column that are never cut. cut: headers of columns whose
-            cells are one line, with an ellipsis where they are cut.
-    """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, title=text(title, "bold") if title else None,
-                  title_justify="left", pad_edge=False, show_edge=False)
-    for place, header in enumerate(headers):
-        table.add_column(text(header), overflow="ellipsis" if header in cut else "fold",
-                         no_wrap=header in cut or bool(whole and not place),
-                         min_width=0 if place else whole)
-    for row in rows:
-        table.add_row(*[cell if isinstance(cell, Text) else text(cell) for cell in row])
-    return table
-
-
-def tree(line: Outline, title: Text | None = None) -> Tree:
-    """A composition tree with multiplicities."""
-    from rich.tree import Tree
-
-    root = Tree(_line(line) if title is None else title, guide_style="dim")
-    if title is None:
-        grow(root, line)
-    else:
-        grow(root.add(_line(line)), line)
-    return root
-
-
-def height(line: Outline) -> int:
-    """How many lines a tree takes."""
-    return 1 + sum(height(child) for child in line.children[:MOST_MEMBERS])
-
-
-def grow(branch: Tree, line: Outline, *, whole: bool = False) -> None:
-    """Hang what is below `line` on `branch`; long lists are cut, unless all of it is wanted."""
-    most = len(line.children) if whole else MOST_MEMBERS
-    for child in line.children[:most]:
-        grow(branch.add(_line(child)), child, whole=whole)
-    if len(line.children) > most:
-        more = many(len(line.children) - most, "more member")
-        branch.add(text(f"... and {more}", "dim"))
-
-
-def _line(line: Outline) -> Text:
-    shown = text(line.label)
-    if line.members > 1:
-        shown = text(f"{line.members} x {line.label}")
-    if line.times > 1 and not line.children:
-        shown.append_text(text(f"  {many(line.times, 'time')} in all", "dim"))
-    return shown
-
-
-def findings_table(findings: Sequence[Finding]) -> Table:
-    """Every finding, in order of the history."""
-    return grid(("rule", "entry", "what was found"),
-                [(text(finding.rule, RED), "-" if finding.position < 0 else finding.position,
-                  finding.message) for finding in findings])
-
-
-# How far long work is: bars on stderr, on a terminal only.
-
-T = TypeVar("T")
-FEW = 2000  # what is done at once needs no bar
-
-
-@contextmanager
-def counting(*, shown: bool) -> Iterator[PlanSteps]:
-    """Steps that are shown as bars while the block runs."""
-    if not (shown and sys.stderr.isatty()):
-        yield silent
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    bar = Progress(TextColumn("{task.description}", markup=False), BarColumn(),
-                   MofNCompleteColumn(), TimeElapsedColumn(), console=console(stderr=True),
-                   transient=True)
-
-    def steps(title: str, items: Collection[T]) -> Iterable[T]:
-        if len(items) < FEW:
-            return items
-        return bar.track(items, total=len(items), description=title)
-
-    with bar:
-        yield steps
-
-
-@contextmanager
-def watching(book: Ledger, total: int | None, *, shown: bool, chunks: bool = False
-             ) -> Iterator[None]:
-    """Bars while the block runs: over releases, and over rows and chunks of a table on disk.
-
-    Args:
-        total: releases to come, if that is known. chunks: whether the table goes to disk.
-    """
-    if not (shown and sys.stderr.isatty()):
-        yield
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                   TimeElapsedColumn(), console=console(stderr=True), transient=True)
-    with bar:
-        if chunks:
-            rows = bar.add_task("rows written to chunks", total=None)
-            part = bar.add_task("chunks of a release", total=None)
-            book.on_rows = lambda done: bar.update(rows, completed=done)
-            book.on_chunks = lambda done, of: bar.update(part, completed=done, total=of)
-        task = bar.add_task("releases", total=total)
-        book.on_release = lambda done: bar.update(task, completed=done)
-        try:
-            yield
-        finally:
-            book.on_release = book.on_rows = book.on_chunks = None
 
 
 # Opening things for reading.
@@ -647,11 +414,10 @@ class Witness:
         """Audit `store`, and take down what `compare` needs."""
         return survey(store, 0 if self.receipt is None else self.receipt["entries"], self.head)
 
-    def read(self, store: Store, steps: PlanSteps = silent) -> Reading:
+    def read(self, store: Store) -> Reading:
         """Read `store` once; its findings begin with whatever the witness contradicts."""
-        rows = None if steps is silent else steps("entries verified", CountedRows(store))
         found = read_once(store, 0 if self.receipt is None else self.receipt["entries"],
-                          self.head, self.comparison, rows)
+                          self.head, self.comparison)
         past = found.seen.past
         wrong = self.compare(past) if self.present and past.entries else []
         return evolve(found, findings=(*wrong, *found.findings)) if wrong else found

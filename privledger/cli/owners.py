@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from privledger.accounting import check_relation
-from privledger.cli.output import GREEN, charge, note, pairs, room, text
+from privledger.cli.output import note
 from privledger.cli.plan import Prepared, priced
 from privledger.cli.run import check_outputs, fit, open_ledger, refuse_early, save
+from privledger.cli.terminal import GREEN, charge, pairs, room, text
 from privledger.errors import InvalidPlan, UnsupportedNode
 from privledger.facts.schema import Schema
 from privledger.facts.values import Json, table

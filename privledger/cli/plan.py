@@ -14,22 +14,8 @@ from attrs import evolve, field, frozen
 
 from privledger.accounting import promise
 from privledger.broker import DEFAULTS, ISOLATION, Limits, RemoteLearner
-from privledger.cli.output import (
-    GREEN,
-    RED,
-    SCREEN,
-    Reply,
-    charge,
-    command,
-    data_option,
-    grid,
-    height,
-    note,
-    pairs,
-    reading,
-    text,
-    tree,
-)
+from privledger.cli.output import Reply, command, data_option, note, reading
+from privledger.cli.terminal import GREEN, RED, charge, grid, pairs, text, tree
 from privledger.errors import (
     InvalidPlan,
     IsolationUnavailable,
@@ -44,7 +30,7 @@ from privledger.ledger import State
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.plugins import ClaimStep, configured, find_learner, is_shipped, load_learner
 from privledger.reports import PriceFigures, outline, plain, price_plan, release_count
-from privledger.reports.outline import reserved_line, too_few
+from privledger.reports.outline import height, screenful, too_few
 from privledger.rounding import exact, number, positive
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
@@ -334,6 +320,8 @@ run_argument = click.argument("run_file", metavar="RUN.toml",
 @data_option
 @click.option("--ledger", type=click.Path(dir_okay=False),
               help="Ledger to price against [default: the run file's].")
+@click.option("--all", "whole", is_flag=True,
+              help="The whole plan, and a note on every claim.")
 @isolate_option
 @limit_option
 @click.option("--for", "wanted_", metavar="STATISTIC", multiple=True,
@@ -349,7 +337,7 @@ run_argument = click.argument("run_file", metavar="RUN.toml",
 @click.option("--sampling", is_flag=True, help="For --for: the interval of noise and sample.")
 def plan(run_file: str | None, data_dir: str | None, ledger: str | None, isolate: bool | None,
          limits: dict[str, Any], wanted_: tuple[str, ...], within: float | None,
-         schema_file: str | None, **asked: Any) -> Reply:
+         schema_file: str | None, whole: bool, **asked: Any) -> Reply:
     """Price a run. Opens no data and writes nothing.
 
     Exit code 0 if the run fits its budget, 1 if it would be refused. With --for and --within
@@ -359,7 +347,7 @@ def plan(run_file: str | None, data_dir: str | None, ledger: str | None, isolate
         if run_file is None or within is not None or schema_file or any(asked.values()):
             raise click.UsageError("name a run file, or --for with --within and --schema")
     elif within is None or not schema_file or run_file or data_dir or ledger or limits or (
-            isolate is not None):
+            isolate is not None) or whole:
         raise click.UsageError("--for goes with --within and --schema, and with no run file or "
                                "option of one")
     else:
@@ -369,7 +357,8 @@ def plan(run_file: str | None, data_dir: str | None, ledger: str | None, isolate
         prepared = prepare(run_file, data_dir, ledger, make)
     instead = "" if prepared.price.fits else fitting(prepared)
     return Reply(prepared.as_dict() | {"instead": instead},
-                 lambda out: render_plan(out, prepared, instead), int(not prepared.price.fits))
+                 lambda out: render_plan(out, prepared, instead, whole=whole),
+                 int(not prepared.price.fits))
 
 
 def _sized(statistics: tuple[str, ...], within: float, schema: Schema, by: tuple[str, ...],
@@ -389,9 +378,26 @@ def _sized(statistics: tuple[str, ...], within: float, schema: Schema, by: tuple
     return Reply(values, lambda out: click.echo(str(found)))
 
 
-def render_plan(out: Console, prepared: Prepared, instead: str = "") -> None:
-    """The whole page."""
+MOST_PLAN = 12
+"""Lines of a plan that leave room on a screen for its price."""
+
+
+def render_plan(out: Console, prepared: Prepared, instead: str = "", *,
+                whole: bool = False) -> None:
+    """Whether the run fits; what it is, and what it costs.
+
+    Args:
+        whole: fold nothing, and say what there is to say about every claim.
+    """
     run, info = prepared.run, prepared.model.info
+    render_fit(out, prepared.price)
+    if instead:
+        out.print(text(f"{instead[:1].upper()}{instead[1:]}."))
+    few = too_few(prepared.node, prepared.schema)
+    if few is not None:
+        out.print(text(few, RED))
+    out.print()
+    render_price(out, prepared.price, release_count(prepared.node), run.unit_for(prepared.schema))
     out.print(pairs([
         ("learner", f"{run.learner}: {info.summary}"),
         ("paper", info.paper or "-"),
@@ -399,21 +405,18 @@ def render_plan(out: Console, prepared: Prepared, instead: str = "") -> None:
         ("ledger", f"{shown(prepared.ledger)} ({'continued' if prepared.exists else 'new'})"),
     ]))
     out.print()
-    whole = outline(prepared.node)
-    if height(whole) > SCREEN:
-        out.print(text(f"composition: {reserved_line(whole)}", "bold"))
-        out.print(text(f"  (--format json has all {height(whole)} lines of it)"))
-    else:
-        out.print(tree(whole, text("composition", "bold")))
+    render_composition(out, prepared.node, whole=whole)
     out.print()
-    render_price(out, prepared.price, release_count(prepared.node), run.unit_for(prepared.schema))
-    render_claims(out, prepared.claims)
-    few = too_few(prepared.node, prepared.schema)
-    if few is not None:
-        out.print(text(few, RED))
-    render_fit(out, prepared.price)
-    if instead:
-        out.print(text(f"{instead[:1].upper()}{instead[1:]}."))
+    render_claims(out, prepared.claims, notes=whole)
+
+
+def render_composition(out: Console, node: Node, *, whole: bool = False) -> None:
+    """What the plan is made of, in a few lines."""
+    line = outline(node)
+    brief = line if whole else screenful(line, MOST_PLAN)
+    out.print(tree(brief, text("composition", "bold")))
+    if brief != line:
+        out.print(text(f"  folded: --all prints all {height(line)} lines", "dim"))
 
 
 def render_price(
@@ -448,7 +451,7 @@ def filter_rows(own: str, fixes: Booked, cheaper: Booked) -> list[tuple[str, str
                                        if others else ""))]
 
 
-def render_claims(out: Console, claims: tuple[ClaimStep, ...]) -> None:
+def render_claims(out: Console, claims: tuple[ClaimStep, ...], *, notes: bool = False) -> None:
     """Claimed by the paper beside what is proved; nothing here is charged."""
     if not claims:
         return
@@ -457,8 +460,9 @@ def render_claims(out: Console, claims: tuple[ClaimStep, ...]) -> None:
         worse = step.ratio is not None and step.ratio > 1.0005
         ratio = "-" if step.ratio is None else f"{charge(step.ratio)} x"
         rows.append((step.step, charge(step.claimed), text(charge(step.sound),
-                     RED if worse else ""), ratio, step.reference, step.note))
-    out.print(grid(("step", "claimed", "sound", "ratio", "where", "note"), rows,
+                     RED if worse else ""), ratio, step.reference, step.note)[:6 if notes else 5])
+    heads = ("step", "claimed", "sound", "ratio", "where", "note")
+    out.print(grid(heads[:len(rows[0])], rows,
                    title=f"epsilon as published and as proved, at delta {exact(claims[0].delta)}"))
 
 

@@ -9,23 +9,19 @@ import click
 from attrs import evolve
 
 from privledger.cli.output import (
-    RED,
-    YELLOW,
     Reply,
     Witness,
     asks_json,
-    charge,
     command,
     complete_table,
-    grid,
     ledger_argument,
     note,
     people_key_option,
     reading,
-    text,
     where_option,
     without_effect,
 )
+from privledger.cli.terminal import RED, YELLOW, charge, grid, text
 from privledger.errors import InvalidValue
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger.view_charges import aspect_of, chosen

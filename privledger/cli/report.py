@@ -17,19 +17,16 @@ from privledger.cli.output import (
     LedgerPlace,
     Reply,
     Witness,
-    asks_json,
     check_free,
     command,
-    counting,
     kept_elsewhere,
     key_option,
     note,
     public_option,
     reading_store,
     receipt_option,
-    text,
-    verdict_text,
 )
+from privledger.cli.terminal import flow, quiet_option, text, verdict_text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger import Entry, History
@@ -37,7 +34,7 @@ from privledger.ledger.view_records import note_of
 from privledger.numerals import many
 from privledger.reports import Survey
 from privledger.reports.page import Page, ShownPerson, distrusted, page_of, render_page
-from privledger.reports.spend import PlanSteps, laid_out, silent
+from privledger.reports.spend import laid_out
 from privledger.reports.survey import LedgerVerdict
 from privledger.storage import shown
 
@@ -59,6 +56,7 @@ CONFIDENTIAL = "CONFIDENTIAL: the page shows what records spent, which depends o
 @receipt_option
 @key_option
 @public_option
+@quiet_option
 def report(ledger: str, output: str, include_records: bool, publishable: bool, force: bool,
            receipt: str | None, key_file: str | None, public_key: str | None) -> Reply:
     """Write one HTML page: verdict, gauges, cost by area and time, grants, single records.
@@ -70,8 +68,7 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
         raise click.UsageError("--publishable leaves out what --include-records asks for")
     check_free(output, ledger, force=force)
     known = kept_elsewhere(receipt, None, key_file, public_key)
-    with counting(shown=not asks_json()) as steps:
-        page = read_page(ledger, ShownPerson(vectors=include_records), publishable, steps, known)
+    page = read_page(ledger, ShownPerson(vectors=include_records), publishable, known)
     data, body, verdict = render_page(page).encode("utf-8"), page.body, page.verdict
     write(output, data, confidential=not page.publishable)
     if page.confidential:
@@ -88,12 +85,12 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
                  0 if value["trusted"] else NOT_TRUSTED)
 
 
-def read_page(ledger: str, records: ShownPerson, publishable: bool, steps: PlanSteps = silent,
+def read_page(ledger: str, records: ShownPerson, publishable: bool,
               known: Witness | None = None) -> Page:
     """The page's record, from one reading of the store, compared with what is known of it."""
     known = known or Witness()
     with _undisturbed(), reading_store(ledger) as store:
-        seen = known.read(store, steps)
+        seen = known.read(store)
         try:
             found, state, entries = laid_out(store, seen, known.comparison)
             if any(map(note_of, (*state.grants.values(), *seen.seen.grants.kept))):
@@ -140,10 +137,10 @@ def write(output: str, data: bytes, *, confidential: bool) -> None:
 
 
 def _render(out: Console, value: dict[str, Any], verdict: LedgerVerdict) -> None:
-    out.print(verdict_text(verdict), soft_wrap=True)
+    flow(out, verdict_text(verdict))
     if value["grants"] is None:
-        out.print(text(f"{value['output']}: what is wrong, and the entries as written; no total "
-                       "could be computed"), soft_wrap=True)
+        flow(out, text(f"{value['output']}: what is wrong, and the entries as written; no total "
+                       "could be computed"))
         return
     out.print(text(f"{value['output']}: {value['bytes'] / 1000:.0f} kB, "
                    f"{many(value['grants'], 'grant')}; open it in a browser, it "

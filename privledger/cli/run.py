@@ -16,25 +16,7 @@ from numpy.typing import NDArray
 
 from privledger.accounting import promise
 from privledger.broker import RemoteLearner
-from privledger.cli.output import (
-    GREEN,
-    RED,
-    Reply,
-    asks_json,
-    charge,
-    command,
-    data_option,
-    grid,
-    is_ours,
-    note,
-    pairs,
-    quality,
-    reading_store,
-    room,
-    text,
-    watching,
-    where,
-)
+from privledger.cli.output import Reply, command, data_option, is_ours, note, reading_store, where
 from privledger.cli.plan import (
     GUARDED,
     Prepared,
@@ -45,6 +27,18 @@ from privledger.cli.plan import (
     making,
     prepare,
     run_argument,
+)
+from privledger.cli.terminal import (
+    GREEN,
+    RED,
+    charge,
+    grid,
+    pairs,
+    quality,
+    quiet_option,
+    room,
+    text,
+    watching,
 )
 from privledger.cli.verify import dated
 from privledger.engines import Engine
@@ -224,6 +218,7 @@ def score(model: Any, X: Any, y: Any, schema: Schema) -> dict[str, Any]:
               help="The same as --limit silence_seconds=SECONDS.")
 @limit_option
 @engine_options
+@quiet_option
 def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | None,
         receipt: str | None, new_ledger: bool, wait: float | None, isolate: bool | None,
         isolate_timeout: float | None, limits: dict[str, Any],
@@ -257,7 +252,7 @@ def carried_out(prepared: Prepared, files: tuple[Path, Path | None], model: str 
     with open_ledger(prepared) as book:
         book.wait = prepared.run.wait if seconds is None else seconds
         refuse_early(prepared, book)
-        result = train(prepared, book, files, choice, progress=not asks_json())
+        result = train(prepared, book, files, choice)
         saved = save(result, prepared, model) if model else True
         if receipt:
             told = {"ledger": Path(shown(book.path)).name, **dated(book)}
@@ -335,12 +330,11 @@ def refuse_early(prepared: Prepared, book: Ledger) -> None:
 
 
 def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
-          choice: EngineChoice | None = None, *, progress: bool) -> dict[str, Any]:
+          choice: EngineChoice | None = None) -> dict[str, Any]:
     """Protect the table, fit under a grant, score on public rows, or on those held out."""
     run, schema = prepared.run, prepared.schema
     with started(choice) as engine:
-        with watching(book, release_count(prepared.node), shown=progress,
-                      chunks=engine is not None):
+        with watching(book, release_count(prepared.node)):
             spool = None if choice is None else choice.spool
             data, public = protect(prepared, book, files, engine, spool)
             fitted = fit(prepared, data)

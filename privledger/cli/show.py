@@ -11,31 +11,37 @@ from attrs import evolve
 
 from privledger.accounting import promise
 from privledger.cli.output import (
-    DIGITS,
-    RED,
-    YELLOW,
     Reply,
-    bar_text,
-    charge,
-    clauses_text,
     command,
     complete_grant,
-    findings_table,
-    grid,
-    grow,
     kept_elsewhere,
     key_option,
     ledger_argument,
-    pairs,
     public_option,
     reading_state,
     reading_store,
     receipt_option,
     receipt_or_none,
+    where_option,
+)
+from privledger.cli.terminal import (
+    DIGITS,
+    RED,
+    YELLOW,
+    Label,
+    bar_text,
+    charge,
+    clauses_text,
+    findings_table,
+    flow,
+    grid,
+    grow,
+    pairs,
+    quiet_option,
     remainder,
     room,
     text,
-    where_option,
+    tree_line,
 )
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger.events import EVENTS
@@ -72,6 +78,7 @@ MOST_NARROW = 90
 @receipt_option
 @key_option
 @public_option
+@quiet_option
 def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
          key_file: str | None, public_key: str | None) -> Reply:
     """Totals, what is left, and the tree of what was granted and released.
@@ -97,9 +104,9 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
     Args:
         whole: list every grant, with its whole plan.
     """
-    out.print(clauses_text(report.verdict.status, report.verdict.level), soft_wrap=True)
-    out.print(_spent_line(report), soft_wrap=True)
-    out.print(_attention_line(report), soft_wrap=True)
+    flow(out, clauses_text(report.verdict.status, report.verdict.level))
+    flow(out, _spent_line(report))
+    flow(out, _attention_line(report))
     out.print()
     if whole:
         out.print(grants_tree(report, whole=True))
@@ -198,7 +205,7 @@ def render_grants(out: Console, report: LedgerReport) -> None:
                    cut=("reserved", "released")))
     for grant in listed:
         for said, colour in _said(grant):
-            out.print(text(f"{grant.name}: {said}", colour), soft_wrap=True)
+            flow(out, text(f"{grant.name}: {said}", colour))
 
 
 def _waiting(one: InLine) -> str:
@@ -269,21 +276,21 @@ def add_grant(root: Tree, grant: GrantReport, *, plans: bool, whole: bool = Fals
     line.append_text(text(grant.status, _colour(grant)))
     if grant.isolation:
         line.append_text(text(f"  {grant.isolation}", "dim"))
-    branch = root.add(line)
+    branch = root.add(Label(line))
     for said, colour in _said(grant):
-        branch.add(text(said, colour))
+        branch.add(tree_line(said, colour))
     if plans:
-        grow(branch.add(text(f"reserved: {grant.plan.label}")), grant.plan, whole=whole)
+        grow(branch.add(tree_line(f"reserved: {grant.plan.label}")), grant.plan, whole=whole)
     if grant.lines:
-        done = branch.add(text(f"released: {grant.releases}"))
+        done = branch.add(tree_line(f"released: {grant.releases}"))
         most = len(grant.lines) if whole else MOST_LINES
         for item in grant.lines[:most]:
             cells = f", {many(item.cells, 'cell')}" if item.cells > 1 else ""
-            done.add(text(f"{item.count} x {item.mechanism}: {item.question}{cells}",
+            done.add(tree_line(f"{item.count} x {item.mechanism}: {item.question}{cells}",
                           YELLOW if item.vouched else ""))
         if len(grant.lines) > most:
             more = many(len(grant.lines) - most, "more kind", "more kinds")
-            done.add(text(f"... and {more}", "dim"))
+            done.add(tree_line(f"... and {more}", "dim"))
 
 
 def claim(grant: GrantReport) -> Text:

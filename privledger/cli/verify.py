@@ -15,19 +15,23 @@ from attrs import asdict
 
 from privledger.accounting import WHO
 from privledger.cli.output import (
-    GREEN,
-    YELLOW,
     Reply,
     command,
-    findings_table,
     kept_elsewhere,
     key_option,
     ledger_argument,
-    pairs,
     public_option,
     reading,
     reading_store,
     receipt_option,
+)
+from privledger.cli.terminal import (
+    GREEN,
+    YELLOW,
+    findings_table,
+    flow,
+    pairs,
+    quiet_option,
     text,
     verdict_text,
 )
@@ -68,6 +72,7 @@ MOST_CLAIMS = 20
 @receipt_option
 @key_option
 @public_option
+@quiet_option
 def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: str | None) -> Reply:
     """Read the whole history again, price every plan again, trust no total.
 
@@ -85,9 +90,9 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
     verdict = seen.verdict(findings, known.comparison)
 
     def render(out: Console) -> None:
-        out.print(verdict_text(verdict), soft_wrap=True)
+        flow(out, verdict_text(verdict))
         for one in seen.unverified[:MOST_CLAIMS]:
-            out.print(text(f"unverified: {one.text}", YELLOW), soft_wrap=True)
+            flow(out, text(f"unverified: {one.text}", YELLOW))
         if len(seen.unverified) > MOST_CLAIMS:
             out.print(text(f"and {len(seen.unverified) - MOST_CLAIMS} more: --format json", YELLOW))
         if seen.facts.unit != "row":

@@ -10,23 +10,18 @@ from attrs import evolve
 from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, node_from_text
 from privledger.cli.output import (
-    GREEN,
-    RED,
     Reply,
-    charge,
     command,
     complete_grant,
     complete_learner,
     complete_table,
-    grid,
     ledger_argument,
-    pairs,
     reading,
-    text,
     without_effect,
 )
 from privledger.cli.plan import Prepared, filter_rows, fitting
 from privledger.cli.plan_gate import Sketch, sketched
+from privledger.cli.terminal import GREEN, RED, charge, grid, pairs, text
 from privledger.errors import InvalidPlan
 from privledger.gate import REFUSED
 from privledger.graph import Node, Repeat, cost_of, from_json

@@ -20,7 +20,8 @@ from privledger.ledger.entries import Entry
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
 from privledger.ledger.settle import SPILLS, spill_findings
 from privledger.ledger.state import GrantIsClosed, State
-from privledger.ledger.store import APART, EDITED, Chain, Row, Store
+from privledger.ledger.store import APART, EDITED, Chain, Row, Store, StoredRows
+from privledger.reading import stepwise
 
 CHAIN = "chain-is-unbroken"
 STATES, CHECKPOINT = "states-follow", "checkpoint-matches"
@@ -38,7 +39,7 @@ def chain_findings(store: Store, most: int = 100) -> tuple[list[Finding], str]:
     Says nothing about what the entries mean: `audit` does.
     """
     chain, found = Chain(), list[Finding]()
-    for row in store.rows():
+    for row in stepwise("entries checked", StoredRows(store)):
         faults = chain.add(row)
         if faults and len(found) < most:
             found += [Finding(CHAIN, row[0], fault) for fault in faults]
@@ -133,7 +134,8 @@ class _Audit:
         self._kept = store.checkpoint()
 
     def run(self) -> list[Finding]:
-        for row in self._store.rows() if self._rows is None else self._rows:
+        rows = StoredRows(self._store) if self._rows is None else self._rows
+        for row in stepwise("entries verified", rows):
             if self._total >= MOST_FINDINGS:
                 self._tell(LIMITS, row[0], f"more than {MOST_FINDINGS} findings before this entry: "
                                            "nothing was read from here on")

@@ -37,11 +37,13 @@ from privledger.ledger.store import (
     Chain,
     Row,
     Store,
+    StoredRows,
     Transaction,
     check_head,
     check_spend_vectors,
     read_back,
 )
+from privledger.reading import stepwise
 
 # What a store keeps -> a state: from its checkpoint, or from the first entry on.
 
@@ -109,7 +111,7 @@ def each_entry(store: Store) -> Iterator[Entry]:
         LedgerCorrupt: one is no JSON, or too large.
     """
     reader = LineReader()
-    for row in store.rows():
+    for row in stepwise("entries read", StoredRows(store)):
         position, kind, text, previous, digest = row
         try:
             event = reader.read(position, kind, text).event
@@ -283,7 +285,7 @@ class History:
 
     def _load_all(self) -> None:
         """Fold everything: at once if nothing is wrong, else one by one, which says what is."""
-        state = fold_rows(self.store.rows(), compact=True)
+        state = fold_rows(stepwise("entries read", StoredRows(self.store)), compact=True)
         if state is None:
             state = State(compact=True)
             for entry in each_entry(self.store):
@@ -299,7 +301,7 @@ class History:
             table: of grants that are over on another table, each table's first is enough.
         """
         state = None if table is None else self._of(table)
-        state = state or fold_rows(self.store.rows(), compact=False)
+        state = state or fold_rows(stepwise("entries read", StoredRows(self.store)), compact=False)
         return _folded(each_entry(self.store)) if state is None else state
 
     def _of(self, table: str) -> State | None:
@@ -310,7 +312,8 @@ class History:
                 kept.append(grant)
                 others.add(grant.event.data)
 
-        state = fold_rows(self.store.rows(), compact=False, ended=ended)
+        state = fold_rows(stepwise("entries read", StoredRows(self.store)), compact=False,
+                          ended=ended)
         if state is not None:
             kept += state.grants.values()
             state.grants = {one.grant: one for one in sorted(kept, key=lambda one: one.position)}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
+
+from attrs import frozen
 
 from privledger.errors import LedgerCorrupt, LedgerError
 from privledger.findings import Finding
@@ -98,6 +101,25 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the file."""
+
+
+@frozen
+class StoredRows:
+    """The rows of a store, from the first. Their number is looked for where progress is shown."""
+
+    store: Store
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.store.rows())
+
+    def __len__(self) -> int:
+        most = 1
+        while self._has(most):
+            most *= 2
+        return bisect_left(range(most), True, key=lambda count: not self._has(count))
+
+    def _has(self, place: int) -> bool:
+        return next(iter(self.store.rows(after=place - 1)), None) is not None
 
 
 # What a store gives back inside a transaction: nothing counts as written before it was read.

@@ -185,6 +185,48 @@ def _merged(group: Sequence[Outline]) -> Outline:
                                                        strict=True)))
 
 
+def height(line: Outline) -> int:
+    """How many lines a tree takes."""
+    return 1 + sum(map(height, line.children))
+
+
+def screenful(line: Outline, most: int) -> Outline:
+    """A plan in about `most` lines: alternatives are one line, siblings that look alike too, and
+    what lies too deep is told by what spends there.
+
+    >>> from privledger.reports.outline import outline
+    >>> from privledger.graph import OneOf, Repeat
+    >>> from privledger.mechanisms import Laplace
+    >>> ways = outline(OneOf([Repeat(Laplace(float(n)), n) for n in range(2, 13)]))
+    >>> screenful(ways, 10).label
+    'OneOf(11 members), the first: 2 x Laplace'
+    """
+    line = _alike(_ways_folded(line))
+    deepest = _depth(line)
+    while deepest and height(line) > most:
+        deepest -= 1
+        line = _cut(line, deepest)
+    return line
+
+
+def _ways_folded(line: Outline) -> Outline:
+    if line.kind == "OneOf" and len(line.children) > 1:
+        first = f"{line.label}, the first: {reserved_line(line.children[0])}"
+        return evolve(line, label=first, children=())
+    return evolve(line, children=tuple(map(_ways_folded, line.children)))
+
+
+def _depth(line: Outline) -> int:
+    return 1 + max(map(_depth, line.children)) if line.children else 0
+
+
+def _cut(line: Outline, depth: int) -> Outline:
+    """The tree down to so many lines below its root."""
+    if depth or not line.children:
+        return evolve(line, children=tuple(_cut(child, depth - 1) for child in line.children))
+    return evolve(line, label=f"{line.label}: {reserved_line(line)}", children=())
+
+
 def reserved_line(line: Outline) -> str:
     """A whole plan in one line: what spends, and how often, dearest kinds by number first.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from attrs import asdict, evolve, field, frozen
@@ -21,7 +20,6 @@ from privledger.ledger.events import Corrected, Crashed, Granted, Holder, Releas
 from privledger.ledger.history import SameEntries
 from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.line import is_over
-from privledger.ledger.store import Row
 from privledger.ledger.view import Comparison, ReleaseLine, View, figures_of, view_of
 from privledger.ledger.view_charges import (
     BudgetFigures,
@@ -46,23 +44,6 @@ from privledger.reports.risk import Risk, ledger_risk
 from privledger.reports.survey import OVER, LedgerVerdict, Reading, verdict_of
 from privledger.rounding import add_up
 from privledger.storage import shown
-
-# Long work step by step, for whoever shows how far it is.
-
-T = TypeVar("T")
-
-
-class PlanSteps(Protocol):
-    """Goes along with long work."""
-
-    def __call__(self, title: str, items: Collection[T]) -> Iterable[T]:
-        """The same items, counted under `title` as they are taken."""
-
-
-def silent(title: str, items: Collection[T]) -> Iterable[T]:
-    """Nobody looks."""
-    return items
-
 
 DEAD = "crashed: the whole reservation stays spent"
 OVERDUE = "unfinished: its lease has expired"
@@ -322,28 +303,6 @@ def laid_out(store: Store, seen: Reading, compared: Comparison | None = None,
     entries = store.read()
     view = view_of(state, entries, compared=compared)
     return report_of(store.location, state, view, seen.findings), state, entries
-
-
-@frozen
-class CountedRows(Collection[Row]):
-    """The rows of a store, and how many there are, for whoever shows how far reading is."""
-
-    store: Store
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.store.rows())
-
-    def __len__(self) -> int:
-        most = 1
-        while self._has(most):
-            most *= 2
-        return bisect_left(range(most), True, key=lambda count: not self._has(count))
-
-    def __contains__(self, row: object) -> bool:
-        return any(one == row for one in self)
-
-    def _has(self, place: int) -> bool:
-        return next(iter(self.store.rows(after=place - 1)), None) is not None
 
 
 def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:

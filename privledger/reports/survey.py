@@ -15,7 +15,6 @@ from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.events import Aborted, Corrected, Created, Granted, ScopeOpened
 from privledger.ledger.origins import alone_epsilon, claims_of, outside_of
-from privledger.ledger.store import Row
 from privledger.ledger.view import NOT_PRIVATE, Comparison, Gatherer, View, Vouched
 from privledger.ledger.view_charges import (
     ChargeFigures,
@@ -401,14 +400,14 @@ class Reading:
 
 
 def read_once(store: Store, at: int = 0, head: str | None = None,
-              compared: Comparison | None = None, rows: Iterable[Row] | None = None) -> Reading:
+              compared: Comparison | None = None) -> Reading:
     """Audit `store` and gather its view on the way.
 
     Args:
         at: number of entries that a receipt saw. head: a hash that should be there.
-        compared: what the history is compared with. rows: as of `audit_along`.
+        compared: what the history is compared with.
     """
-    findings, state, seen = audit_along(store, lambda: _Watch(Past(at, head)), rows)
+    findings, state, seen = audit_along(store, lambda: _Watch(Past(at, head)))
     known = state is not None and state.budget is not None
     return Reading(tuple(findings), state if known else None,
                    seen.view(state, compared) if state is not None and known else None, seen)

@@ -21,6 +21,7 @@ from privledger.errors import PrivledgerError
 from privledger.graph import Group, Node, Repeat, Sequential, cost_of
 from privledger.mechanisms import Gaussian, Laplace
 from privledger.plugins import Priced
+from privledger.reading import stepwise
 from privledger.rounding import count, down, multiply_up, non_negative, probability
 from privledger.testing.examples import Example, examples_for, worst_pair
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, relation_of, ways
@@ -283,9 +284,9 @@ def guess(fit: Callable[[int], ArrayLike], *, epsilon: float, delta: float = 0.0
                for e, d in claims)]
     game = _Game(BetAccount(every, np.outer(_WEIGHTS, shares_of_bets())))
     goal, stopped, coins = _goal(false_alarm), "", _coins(seed)
-    while len(game.second) < fits:
+    for begun in stepwise(f"fits, {CHUNK} at a time", range(0, fits, CHUNK)):
         game.learn()
-        tossed = coins(min(CHUNK, fits - len(game.second)))
+        tossed = coins(min(CHUNK, fits - begun))
         game.play(np.stack([_row(fit(int(coin))) for coin in tossed]), tossed)
         if game.most >= goal:
             stopped = "disproved"

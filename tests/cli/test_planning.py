@@ -183,7 +183,7 @@ def test_a_delta_that_nobody_gave_is_said_and_a_long_plan_is_one_line(call, run_
     place.write_text(json.dumps(wide), encoding="utf-8")
     done = call("plan", run_file)
     assert done.exit_code == 0 and "gives no delta, so it is 0" in done.stderr
-    assert len(done.stdout.splitlines()) < 40 and "--format json has all" in done.stdout
+    assert len(done.stdout.splitlines()) < 40 and "--all prints all" in done.stdout
     run_file.write_text(text.replace("delta = 1e-6", "delta = 0.0"), encoding="utf-8")
     assert "gives no delta" not in call("plan", run_file).stderr
 

@@ -206,9 +206,9 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[
         shown or ShownPerson())
     found = people(store, state, entries, wanted)
     body = _body(view, report, seen, found, wanted.vectors and bool(found), publishable)
-    return Page(_name(location), head_of(view, verdict, body.risk, len(entries), body.history,
+    return Page(_name(location), head_of(view, verdict, body.risk, report.entries, body.history,
                                          len(body.claims)),
-                verdict, len(entries), said_of(report.findings, seen.told), publishable, body)
+                verdict, report.entries, said_of(report.findings, seen.told), publishable, body)
 
 
 def published(report: LedgerReport) -> LedgerReport:

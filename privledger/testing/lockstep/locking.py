@@ -21,6 +21,7 @@ from privledger.ledger import Budget
 from privledger.ledger.filters import KINDS
 from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.plugins import Priced
+from privledger.reading import stepwise
 from privledger.rounding import count, positive
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.fitting import fresh, protect_example, relation_of, takes_tables
@@ -260,7 +261,7 @@ def _first(audit: Audit, base: Example, rng: Generator) -> bool:
     """
     worst, asked = None, False
     soon = time.process_time() + EARLY * (audit.until - audit.start)
-    for pair in first_pairs(base, audit.relation, rng):
+    for pair in stepwise("pairs of tables", first_pairs(base, audit.relation, rng)):
         if asked and not audit.more():
             return False
         if audit.lock(pair).broken:
@@ -292,7 +293,7 @@ def _search(audit: Audit, bases: Sequence[Example], rng: Generator) -> None:
     climbs = [climbing(base, audit.relation, seed=audit.seed, least_rows=1,
                        most_rows=MOST_ROWS) for base in bases]
     pairs = [next(climb) for climb in climbs]
-    for turn in count_from(0):
+    for turn in stepwise("rounds of search", count_from(0)):
         place = turn % len(climbs)
         while audit.more() and times[1] <= times[0]:
             began = time.process_time()
