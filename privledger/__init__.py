@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Every line `from HOME import NAME as NAME` of the stub.
 _HOME_OF = {words[3]: words[1]

@@ -20,14 +20,21 @@ def steps(flow):
 
 
 def test_every_kind_of_check_has_a_workflow():
-    assert set(FLOWS) == {"lint", "tests", "docs", "wheel"}
+    assert set(FLOWS) == {"lint", "tests", "docs", "wheel", "release"}
 
 
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_workflow_may_read_and_nothing_else_and_comes_to_an_end(name):
     flow = FLOWS[name]
     assert flow["name"] == name and flow["permissions"] == {"contents": "read"}
-    assert {"push", "pull_request"} == set(flow[True])  # YAML reads the key `on` as true
+    # YAML reads the key `on` as true.
+    if name == "release":
+        assert flow[True] == {"push": {"tags": ["v*"]}}
+        assert "permissions" not in flow["jobs"]["build"]  # what runs our code may only read
+        assert flow["jobs"]["publish"]["permissions"] == {"contents": "write"}
+    else:
+        assert {"push", "pull_request"} == set(flow[True])
+        assert all("permissions" not in job for job in flow["jobs"].values())
     assert all(0 < job["timeout-minutes"] <= 60 for job in flow["jobs"].values())
     assert "secrets." not in str(flow)
 

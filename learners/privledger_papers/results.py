@@ -9,9 +9,8 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
-import privledger
-
-VERSION = privledger.__version__
+VERSION = "0.1.0"
+"""Of the fits that count. Raised by hand, when a version fits otherwise: not by every release."""
 
 
 @frozen
@@ -21,7 +20,7 @@ class Result:
     Attributes:
         cell: key of the cell, or of the task and epsilon of a default. form: `printed` or
             `default`.
-        seed, repetition: which split. version: of the package.
+        seed, repetition: which split. version: of the package that fits so.
         score: in the cell's metric. charge: epsilon at `delta` by the fit's own ledger, whose
             head is `receipt`; None and empty where nothing is private.
         learner: what ran. seconds: of CPU.
