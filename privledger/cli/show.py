@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 MOST_LINES = 8
 MOST_REFUSALS = 5
 MOST_GRANTS = 20
-MOST_NARROW = 90
+MOST_NARROW = 100
 """Columns of a terminal that has room for plans and releases beside the grants."""
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from privledger.guard import Ledger
 
-WIDTH = 100
+WIDTH, MOST_WORD = 100, 24
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -158,13 +158,20 @@ def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = 
 
     table = Table(box=box.SIMPLE_HEAD, title=text(title, "bold") if title else None,
                   title_justify="left", pad_edge=False, show_edge=False)
+    cells = [[_cell(one) for one in row] for row in rows]
     for place, header in enumerate(headers):
-        table.add_column(text(header), overflow="ellipsis" if header in cut else "fold",
-                         no_wrap=header in cut or bool(whole and not place),
-                         min_width=0 if place else whole)
+        column = [text(header), *(row[place] for row in cells)]
+        words = [len(word) for one in column for word in one.plain.split()]
+        short = header in cut  # whose room goes to the words of the others
+        table.add_column(column[0], overflow="ellipsis" if short else "fold",
+                         no_wrap=bool(whole and not place),
+                         min_width=whole if not place else
+                         min(MOST_WORD, max(words, default=0)) if cut and not short else None)
+        for one in column[1:]:
+            one.no_wrap = short or None
     instead: list[RenderableType] = [text(title, "bold")] if title else []
-    for row in rows:
-        table.add_row(*map(_cell, row))
+    for row in cells:
+        table.add_row(*row)
         instead += [pairs(zip(headers, row, strict=True)), ""]
     return Fitting(table, tuple(instead))
 

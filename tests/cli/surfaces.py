@@ -190,7 +190,7 @@ def asked(name: str, folder: Path) -> Iterator[tuple[str, ...]]:
 
 _SAME = tuple((re.compile(pattern), to) for pattern, to in (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
-    (r"\b[0-9a-f]{32,64}\b", "HASH"), (r"head [0-9a-f]{12,16}", "head HASH"),
+    (r"\b[0-9a-f]{32,64}\b", "HASH"), (r"head (<code>)?[0-9a-f]{12,16}", r"head \1HASH"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00| UTC|Z)?", "TIME"),
     (r"\b\d\d(-\d\d)? ?\d\d:\d\d(:\d\d)?\b", "TIME"),
     (r"process \d+ on [\w.-]+", "process"), (r"\b\d+ kB\b", "kB"), (r'"bytes": \d+', '"bytes"'),
