@@ -107,15 +107,41 @@ SAID = {"epsilon": "epsilon of the budget", "delta": "delta of the budget",
 """Of rows that are computed where they are declared."""
 
 
+def explained(text: str) -> dict[str, str]:
+    """Names and meanings in the section "Attributes" of a docstring."""
+    found: dict[str, str] = {}
+    for part in re.split(r"^ {8}(?=\w)", text.partition("Attributes:")[2], flags=re.MULTILINE)[1:]:
+        names, _, meaning = " ".join(part.split()).partition(": ")
+        found |= {name: meaning.rstrip(".") for name in names.split(", ")}
+    return found
+
+
+def keys(name: str) -> str:
+    """Keys of a schema file: of the `table`, or of a `column`."""
+    from privledger.facts import schema
+
+    told = explained({"table": schema.Schema, "column": schema.Column}[name].__doc__ or "")
+    wanted = {"table": schema._TABLE_KEYS, "column": schema._COLUMN_KEYS}[name]
+    compact = {"features", "feature_kind", "target_categories"}
+    assert not set(wanted) - compact - set(told)
+    return table(["Key", "Meaning"], [[f"`{one}`", meaning] for one, meaning in told.items()
+                                      if one in wanted])
+
+
+def checks(_: str) -> str:
+    """Checks of the conformance kit."""
+    from privledger.testing import CHECKS
+
+    return table(["Check", "The rule"], [
+        [f"`{name}`", " ".join((one.__doc__ or "").split("\n\n")[0].split())]
+        for name, one in CHECKS.items()])
+
+
 def figures(_: str) -> str:
     """All that is told of a ledger as a whole."""
     from privledger.ledger.view import FIGURES, View
 
-    told = dict(SAID)
-    for names, meaning in re.findall(r"([\w, ]+): ([^.]+)\.", (View.__doc__ or "").partition(
-            "Attributes:")[2]):
-        told |= {name.strip(): " ".join(meaning.split()) for name in names.split(",")
-                 if name.strip() not in SAID}
+    told = explained(View.__doc__ or "") | SAID
     rows = []
     for row in FIGURES:
         found = getattr(View, row.name, None)
@@ -169,7 +195,7 @@ def renew() -> None:
 
 MAKERS: dict[str, Callable[[str], str]] = {
     "command": command, "commands": commands, "rules": rules, "entries": entries,
-    "figures": figures, "measured": measured,
+    "figures": figures, "measured": measured, "keys": keys, "checks": checks,
 }
 
 

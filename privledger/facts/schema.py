@@ -69,17 +69,29 @@ class Column:
     """One column: every field is public.
 
     Attributes:
-        kind: `numeric` (needs lower < upper) or `categorical` (needs categories) for features
-            and targets.
-        role: only `feature` columns are inputs.
-        missing: whether cells may be empty.
-        ordered: whether the categories come in their natural order, so that cuts make sense.
-        outside: `clip` values beyond the bounds, or `refuse` the table.
-        provenance: where bounds and categories come from; never the private data.
-        integer: whether values are whole; a table with others is refused.
-        missing_value_marker: a text or a number that stands for a missing cell, such as "?".
-        days_since: of a numeric column of dates: the date, such as "2000-01-01", that is 0. Its
-            values and bounds are whole days since then.
+        name: unique.
+        kind: `numeric`, `categorical`, `identifier`, `string`, `timestamp` or `text`.
+        role: `feature` (default, but for kind `identifier`), `target`, `identifier`, `timestamp`,
+            `group`, `alternate_target`, `ignore`, or `key` (of kind `text` only: rows can be
+            grouped by it). Only features are inputs.
+        lower, upper: public bounds, lower below upper, within 1e140 of zero and at least 1e-140
+            apart. Needed for numeric features and targets.
+        categories: public list of texts, numbers or booleans, none of them empty or NaN. Needed
+            for categorical features and targets. 1, 1.0, "1" and "1.0" are the same.
+        integer: whether values are whole. A table with others is refused, and so are bounds that
+            are not whole.
+        missing_value_marker: what stands for a missing cell in this column.
+        missing: whether values may be missing; never for the target.
+        outside: `clip` (default): values beyond the bounds are moved to them. `refuse`: the table
+            is refused.
+        provenance, bounds_from: where this column's bounds or categories come from; never the
+            private data.
+        ordered: categories are in their natural order, so that cuts between them make sense.
+        unit, note: for readers.
+        days_since: of a numeric column of dates: a date such as "2000-01-01" that is 0. Values
+            are whole days since then, from dates of frames and Parquet (times of day are cut
+            off, time zones refused) and from texts such as 2020-05-17; `lower` and `upper` may be
+            dates, too.
     """
 
     name: str
@@ -222,23 +234,35 @@ class Schema:
     """Columns in file order, and what else is public about the table.
 
     Attributes:
-        task: `regression` or `classification`, by the target's kind.
-        public_rows: the true number of rows, if it is public. Never under add_remove, where one
-            row more is what the guarantee hides: a table whose schema states it is refused.
+        name: of the table; default `table`.
+        columns: list of columns, in file order.
+        target: name of the target column; the same as `role = "target"` there.
+        provenance, bounds_from: where the facts come from, for the table as a whole.
         expected_rows: about how many rows there will be, or people in a ledger that protects
-            them, promised without looking. The only such number that may steer a learner under
-            add_remove.
-        expected_rows_provenance: where that promise comes from: one of the provenance words,
-            and after a colon what a reader should know ("declared: the trial enrols 500").
-        unit: whom a promise about the table has to be about: `row`, said aloud, or `person`; None
-            where nothing is said, and then no column may have the role `group`.
-        person: name of the column that says who stands behind a row.
-        public_people: the true number of people, where people are protected and it is public. It
-            stands in place of `public_rows`, which somebody else's rows would change.
-        most_records: no table that is meant has more rows, or people in a ledger that protects
-            them; a longer one is refused when it is protected. For samples that are cut off.
+            them: a promise made without looking. The only such number that may steer a learner
+            under add_remove.
+        expected_rows_provenance: where that promise comes from: a provenance word, and after a
+            colon any text ("declared: the trial enrols 500").
+        public_rows: the true number of rows, where it is public: relations `replace_one` and
+            `replace_label` only.
+        public_people: in a ledger of unit person, under a relation that keeps it public: how many
+            people there are. It stands in place of `public_rows`, which is refused there.
+        most_records: no table that is meant has more rows, or people; a larger one is not
+            protected. Truncated samples need such a bound where the number is private.
         most_records_provenance: where that bound comes from, as `expected_rows_provenance`.
-        form: how CSV files of the table are written; None for the usual way.
+        missing_value_marker: a text or a number that stands for a missing cell, such as "?" or
+            -99, in features and target; a column's own goes before it. Feature columns may then
+            have missing values unless they say otherwise.
+        array_layout: true if a frame with other column names may be matched by position.
+        unit: whom the promise is about: in a file {"person": COLUMN}, for all that one person
+            has, or "row". Left out, a table with a column of role `group` is refused by ledgers
+            of rows.
+        reading: how CSV files of the table are written (`form` in Python): `separator` (comma,
+            semicolon, tab, vertical bar, colon), `decimal` (`.` or `,`), `encoding` (`utf-8`,
+            `latin-1`, `cp1252`, `iso-8859-15`, `utf-16`), `quote` (a double or a single one), and
+            `missing`, a list of texts that stand for an empty cell in every column.
+        person: name of the column that says which person stands behind a row.
+        task: `regression` or `classification`, by the target's kind.
     """
 
     name: str
