@@ -152,6 +152,18 @@ def figures(_: str) -> str:
     return table(["In JSON", "In `diff`", "What it is"], rows)
 
 
+def fields(kind: str) -> str:
+    """What the fields of a kind of entry mean."""
+    from privledger.ledger import events
+    from privledger.ledger.codec import SHAPES
+
+    (event,) = [one for one in vars(events).values() if isinstance(one, type)
+                and vars(one).get("kind") == kind]
+    told = explained(event.__doc__ or "")
+    return table(["Field", "Meaning"], [
+        [f"`{one}`", told["rule" if one == "kind" else one]] for one in SHAPES[kind]])
+
+
 # --- what was measured ----------------------------------------------------------------------------
 
 
@@ -195,7 +207,7 @@ def renew() -> None:
 
 MAKERS: dict[str, Callable[[str], str]] = {
     "command": command, "commands": commands, "rules": rules, "entries": entries,
-    "figures": figures, "measured": measured, "keys": keys, "checks": checks,
+    "figures": figures, "measured": measured, "keys": keys, "fields": fields, "checks": checks,
 }
 
 

@@ -105,13 +105,30 @@ class Created(_Event):
     `row`, that a person has one row.
 
     Attributes:
-        format: of the history; one that is larger than ours is refused.
-        relation: `add_remove` or `replace_one`.
-        filter: `auto`, or the kind that was asked for.
-        mode: `private`, or `simulation` (NOT PRIVATE).
-        noise: the source of noise, in words.
-        unit: whom the promise is about: `row`, or `person`, with all rows in all tables.
-        key_check: under `person`, what tells the owner's key from another one.
+        format: 4; 3 has no `unit` other than the row and no `enrolled`; 2 has no `window` and
+            no `policy`; 1 has no `caps`, `labels` and `corrected` either. Older files are read,
+            and written in their own format.
+        uuid: identity of the ledger.
+        time: when it was written, for information only.
+        relation: `add_remove`, `replace_one`, or `replace_label` (labels only: nothing is
+            promised about whole records).
+        budget: `{epsilon, delta}`, and `failure` where a part of delta is a reserve for plans
+            with a delta of their own.
+        filter: what was asked for: `auto`, `gdp`, `zcdp`, `rdp`, `basic`.
+        mode: `private` or `simulation`.
+        noise: description of the noise source.
+        caps: list of `{epsilon, delta, data, labels, window, per_window}`: a grant matches if
+            it is for the table `data` (any, if null), carries all `labels`, and was charged to
+            `window` (any, if null). Each has its own total, in the units of the ledger's
+            filter, and with `per_window` one total for each window; without a window such a cap
+            lets nothing through. A `scope` entry counts against all of them but those of
+            another window. From version 3: `window`, `per_window`.
+        policy: from version 3, only where the ledger has one: what `[policy]` of a policy file
+            holds, by name.
+        unit: whom the promise is about: `row` (also where it is left out), or `person`, with
+            all rows in all tables. From version 4; another one is refused.
+        key_check: with unit `person`, and only with it: 32 hexadecimal digits, HMAC-SHA256 of
+            `privledger people key check 1` under the owner's key, cut to 16 bytes.
     """
 
     kind: ClassVar[str] = "created"
@@ -134,10 +151,11 @@ class FilterFixed(_Event):
     """How charges add up from here on: before any charge, and once.
 
     Attributes:
-        rule: `basic`, `gdp`, `rdp` or `zcdp`; written under `kind`.
-        order: of a Renyi filter, else zero.
-        cap_units, delta_cap_units: what may be charged in all.
-        theorem: what the promise rests on, in words.
+        rule: `gdp`, `zcdp`, `rdp`, `basic`.
+        order: Renyi order for `rdp`, at most 10^6, else 0.
+        cap_units: cap in units of 2^-192.
+        delta_cap_units: for `basic`: delta in units of 2^-512; else 0.
+        theorem: what the totals rest on, in words.
     """
 
     kind: ClassVar[str] = "filter"
@@ -218,16 +236,28 @@ class Granted(_Event):
     Assumes whatever the plan's asserted nodes assert.
 
     Attributes:
-        grant: its name.
-        scope: the scope it draws on, and then it costs nothing itself; else None.
-        labels: what it was requested with, such as a team.
-        claimed: the epsilon that a paper claims for it, for comparison only.
-        worst: of a grant on a scope, the most it can take from a record, in the scope's currency.
-        lease: seconds until anybody may call it crashed; None for never.
-        isolation: how far the learner was kept from rows.
-        enrolled: under unit `person`, which enrolment says who is in the table, from 0.
-        mark: of a grant on a scope under unit `row`, the keyed mark of the table's rows in their
-            order; None where no key was given.
+        grant: name.
+        learner: who asked.
+        data: name of the table.
+        plan: the whole node.
+        delta: the delta that the request named; only a `basic` ledger uses it.
+        units, delta_units: what it takes from the caps; 0 inside a scope.
+        scope: name of the scope it draws on, or null.
+        labels: text under names, that caps may match.
+        enrolled: with unit `person`: the number of the enrolment that says who is in the table.
+        mark: with unit `row` and a `scope`: the keyed mark of the rows in their order, where a
+            key was given. All grants of a scope that have one have the same.
+        window: the window that is open; left out before the first.
+        claimed: epsilon that a paper states for the plan at `delta`, by the learner's word. For
+            information only: nothing is charged or decided by it. Left out where the paper
+            states none, and in files written before it existed.
+        worst: only with a scope: most that any record can spend, in the filter's unit.
+        lease: seconds from the reservation, after which any client may record that it crashed
+            (docs/postgres.md); left out, or null, for never.
+        holder: `host`, `pid`, `started` of the process.
+        isolation: how far the learner was kept from the rows, by the holder's word: `guarded`
+            or `brokered` (docs/isolation.md); where it is missing, `guarded`.
+        time: when it was written, for information only.
     """
 
     kind: ClassVar[str] = "granted"
@@ -286,10 +316,14 @@ class Released(_Event):
     """Noisy values left the guard under a grant; the values are not in the history.
 
     Attributes:
-        first: how many releases of this grant came before.
-        questions: texts of what was asked.
-        nodes: the mechanisms.
-        items: for each release [index in `nodes`, index in `questions`, cells].
+        grant: name of the grant.
+        first: number of the first item within the grant.
+        nodes: list of `{under, leaf}`: the contexts and the mechanism, or a whole `Tuning`
+            node: what its runs released is in no entry.
+        questions: list of texts.
+        items: list of `[node, question, cells]`: places in the two lists, and how many cells
+            were answered.
+        noise: description of the noise source.
     """
 
     kind: ClassVar[str] = "released"
@@ -359,8 +393,14 @@ class Corrected(_Event):
     Assumes that `plan` is what really ran.
 
     Attributes:
-        plan: with the true parameters; None if nothing can be promised for the grant any more.
-        units, delta_units: beyond what was charged before.
+        grant: the grant that is corrected; one that was charged itself, not one inside a scope.
+            Where no grant has the name, the scope of that name.
+        plan: what it really ran, or null if nothing can be promised for it.
+        units, delta_units: what this adds to the totals: the corrected price minus all that was
+            charged before, at least 0. Of a scope: the whole price of `plan`, which is what ran
+            beyond what its filter counted.
+        why: a sentence.
+        time: when it was written, for information only.
     """
 
     kind: ClassVar[str] = "corrected"
