@@ -164,6 +164,34 @@ def fields(kind: str) -> str:
         [f"`{one}`", told["rule" if one == "kind" else one]] for one in SHAPES[kind]])
 
 
+# --- what was tried -------------------------------------------------------------------------------
+
+
+@cache
+def tried() -> dict[str, tuple[str, str, list[tuple[str, str]]]]:
+    """Item -> what was tried, what happens now, and (file, name) of the tests that repeat it."""
+    found: dict[str, tuple[str, str, list[tuple[str, str]]]] = {}
+    item, said, path = "", {"tried": "", "now": ""}, ""
+    for line in (ROOT / "tests" / "attacks.txt").read_text(encoding="utf-8").splitlines()[2:]:
+        word, _, text = line.strip().partition(": ")
+        if not line.startswith(" "):
+            item, said = line, {}
+            assert item not in found
+        elif word in ("tried", "now"):
+            said[word] = text
+        elif line.startswith("    "):
+            found.setdefault(item, (said["tried"], said["now"], []))[2].append((path, word))
+        else:
+            path = word
+    return found
+
+
+def attacks(letter: str) -> str:
+    """What was tried of one kind."""
+    return table(["Item", "Tried", "Now"], [
+        [item, attempt, now] for item, (attempt, now, _) in tried().items() if item[0] == letter])
+
+
 # --- what was measured ----------------------------------------------------------------------------
 
 
@@ -178,6 +206,14 @@ def measured(name: str) -> str:
     """One set of measurements."""
     return "\n\n".join(one if isinstance(one, str) else table(one["head"], one["rows"])
                        for one in measured_parts()[name])
+
+
+def benchmarks(_: str) -> str:
+    """All measurements that no page shows by name, each under its heading."""
+    shown = {part[2] for page in pages()
+             for part in PART.finditer(page.read_text(encoding="utf-8"))}
+    return "\n\n".join(f"## {name}\n\n{measured(name)}" for name in measured_parts()
+                       if name not in shown)
 
 
 def blocks_of(text: str) -> list[Any]:
@@ -206,8 +242,8 @@ def renew() -> None:
 
 
 MAKERS: dict[str, Callable[[str], str]] = {
-    "command": command, "commands": commands, "rules": rules, "entries": entries,
-    "figures": figures, "measured": measured, "keys": keys, "fields": fields, "checks": checks,
+    one.__name__: one for one in (command, commands, rules, keys, checks, entries, fields, figures,
+                                  measured, benchmarks, attacks)
 }
 
 

@@ -22,7 +22,7 @@ BANNED = re.compile(
     r"|nobody named|a tail that was cut off|cut tail|purse|voices|spill|half a letter"
     r"|runs? elsewhere|too few of them)\b", re.IGNORECASE)
 
-PAGES = {"banned": 92, "long": 97}
+PAGES = {"banned": 0, "long": 0}
 """What is left in README.md and docs/, without proofs: they may only fall."""
 MESSAGES = {"banned": 0, "long": 1}
 """What is left in texts of the code."""

@@ -183,8 +183,8 @@ def join(run_file: str, secret: str, data_dir: str | None, table: str, ledger: s
          receipt: str | None, wait: float) -> Reply:
     """Take part in a run with your own table and ledger.
 
-    What the run may cost is in the run file; whoever trains cannot raise it. Exit code 1 if your
-    ledger refuses: then no row is read. 4 if the run ended early: what was charged stands.
+    What the run may cost is in the run file; the training party cannot raise it. Exit code 1 if
+    your ledger refuses: then no row is read. 4 if the run ended early: what was charged stands.
     """
     needed()
     from privledger.cli.owners import joined_owners, render_joined

@@ -110,10 +110,10 @@ def _render_window(out: Console, value: dict[str, Any]) -> None:
 @command
 @click.argument("file", type=click.Path(dir_okay=False))
 def people_key(file: str) -> Reply:
-    """Make a key for people in a new FILE, which nobody else can read.
+    """Make a key for people in a new FILE that only its owner can read.
 
     A ledger with unit person keeps digests of ids under this key, and never the key: without the
-    file no table can be added, and nobody looked up. Keep a copy of it apart from the ledger.
+    file no table can be added, and no person looked up. Keep a copy of it apart from the ledger.
     """
     check = make_people_key(file).check
 
@@ -175,7 +175,7 @@ def restore(copy: str, to: str, receipt: str | None, key_file: str | None, publi
     """Put a backup in place as a new file, after reading all of it, and say what is missing.
 
     Takes a file that was copied while it was in use, without its log, too. Without a receipt
-    nobody can know what is missing. Exit code 3, and nothing is written, if the backup is
+    it is unknown what is missing. Exit code 3, and nothing is written, if the backup is
     damaged, or if a receipt shows that entries are missing and --accept-loss was not given.
     """
     known = kept_elsewhere(receipt, None, key_file, public_key)

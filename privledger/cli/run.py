@@ -225,10 +225,10 @@ def run(run_file: str, data_dir: str | None, ledger: str | None, model: str | No
         **engine: Any) -> Reply:
     """Price a run, reserve its budget, train, and score it: on public rows, or privately.
 
-    Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would
-    continue cannot be trusted, or is gone although a receipt of it is there; 4 if the model
-    or the receipt could not be written after the fit, or an isolated learner failed; 2 if it
-    cannot be isolated here.
+    Exit code 1 if the ledger refuses; then no data was opened. 3 if the ledger it would continue
+    cannot be trusted, or is gone although a receipt of it is there. 4 if the model or the receipt
+    could not be written after the fit, or an isolated learner failed. 2 if it cannot be isolated
+    here.
     """
     check_outputs(model, receipt)
     seconds = None if wait is None else patience(wait)

@@ -186,7 +186,7 @@ class _Server(ThreadingMixIn, HTTPServer):
 def serve(ledger: str, port: int, idle: float, check: bool, format_: str) -> None:
     """The page of `privledger report` about LEDGER on 127.0.0.1, made again when it grew.
 
-    Whoever has the printed address can read it until the command ends; the same figures are JSON
+    A person with the printed address can read it until the command ends; the same figures are JSON
     at /figures, behind the same token. CONFIDENTIAL where the page tells of records.
     """
     with reading(ledger) as opened:

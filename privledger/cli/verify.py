@@ -127,7 +127,8 @@ def receipt(ledger: str, key_file: str | None, sign_key: str | None, output: str
     """Print the receipt of a ledger: identity, number of entries, head hash, totals, counter,
     when it was made, and the root of the tree that `privledger prove` leads to.
 
-    Keep it where whoever can write the ledger cannot: it finds a cut tail or an old copy.
+    Keep it where a writer of the ledger cannot write: it finds deleted last entries or an old
+    copy.
     """
     if key_file and sign_key:
         raise click.UsageError("one signature: give --key-file or --sign-key")

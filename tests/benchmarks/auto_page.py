@@ -121,7 +121,7 @@ def skipped(fits: Iterable[dict[str, Any]]) -> str:
     """What was not measured, and why."""
     found = sorted({(fit["set"], TITLES.get(fit["learner"], "boosting"), fit["skipped"])
                     for fit in fits if "skipped" in fit})
-    return "; ".join(f"{name}, {learner}: {why}" for name, learner, why in found) or "nothing"
+    return "\n".join(f"- {name}, {learner}: {why}" for name, learner, why in found) or "nothing"
 
 
 def picture(found: dict[Key, Mean]) -> str:
@@ -173,7 +173,7 @@ def body(fits: list[dict[str, Any]]) -> str:
         "Area under the ROC curve, two classes:", evidence(
             {key: one for key, one in found.items() if one.auc is not None},
             lambda one: one.auc),
-        f"Not measured: {skipped(fits)}."])
+        f"Not measured:\n\n{skipped(fits)}"])
 
 
 def write(kept: Path, docs: Path) -> None:
