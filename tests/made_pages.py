@@ -128,6 +128,16 @@ def keys(name: str) -> str:
                                       if one in wanted])
 
 
+def policy(_: str) -> str:
+    """Keys of a policy."""
+    from attrs import fields_dict
+
+    from privledger.ledger.policy import Policy
+
+    told = explained(Policy.__doc__ or "")
+    return table(["Key", "Meaning"], [[f"`{name}`", told[name]] for name in fields_dict(Policy)])
+
+
 def checks(_: str) -> str:
     """Checks of the conformance kit."""
     from privledger.testing import CHECKS
@@ -242,8 +252,8 @@ def renew() -> None:
 
 
 MAKERS: dict[str, Callable[[str], str]] = {
-    one.__name__: one for one in (command, commands, rules, keys, checks, entries, fields, figures,
-                                  measured, benchmarks, attacks)
+    one.__name__: one for one in (command, commands, rules, policy, keys, checks, entries, fields,
+                                  figures, measured, benchmarks, attacks)
 }
 
 

@@ -91,27 +91,29 @@ class Policy:
     """What a project allows. Unknown keys are refused, so that a misspelt rule never vanishes.
 
     Attributes:
-        max_epsilon, max_delta: the largest guarantee that may be spent.
+        max_epsilon: what may be spent, reserved and asked for, by the ledger's filter.
+        max_delta: the delta that goes with it.
         min_delta: a delta that is promised is at least this, or 0 (pure DP).
         relation: the neighbouring relation it must be stated for, or several; None allows
             those about whole records. `replace_label` has to be asked for by name.
-        allow_simulation: accept seeded noise, which protects nobody.
-        allow_asserted: accept costs and sensitivities that somebody merely vouches for.
-        learners, mechanisms: what may appear; None allows everything.
+        allow_simulation: accept seeded noise, which protects no person.
+        allow_asserted: accept costs and sensitivities that are unverified claims.
+        learners, mechanisms: what may appear, such as `["Gaussian"]`; None allows everything.
         isolation: how a learner may have been kept from the rows; None allows every way.
         min_rows: a table must declare at least so many rows: `expected_rows` of its schema, a
             promise, or under replace_one `public_rows`; None asks for nothing.
         require_receipt: `check` of a ledger must be given a receipt, or a head, to compare.
-        windows: the only periods that may be opened; None allows any name.
+        windows: the only periods that may be opened, such as `["2026-Q4"]`; None allows any name.
         new_ledger: `check` of a run file takes a ledger that is not there for a new one. It says
             nothing about requests, so no ledger keeps it.
         data: limits of single tables.
         max_alone_epsilon: the most that each plan of a federation, by itself, may cost at the
-            ledger's delta if every other party gives its noise away; None allows any. What
+            ledger's delta if every other party reveals its noise; None allows any. What
             several such plans cost together is not limited by it.
         least_honest: where parties share noise, `Federated.least_honest` is at least this.
         forbid_shared_noise: each party of a federation adds the whole noise.
-        foreign: libraries whose runs may be charged, each alone or with >= or == and a version;
+        foreign: libraries whose runs may be charged (`Ledger.foreign`), such as
+            `["opacus>=1.5"]`, each alone or with >= or == and a version;
             None allows every one, an empty list none.
     """
 
