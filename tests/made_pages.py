@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +129,16 @@ def keys(name: str) -> str:
                                       if one in wanted])
 
 
-def policy(_: str) -> str:
-    """Keys of a policy."""
-    from attrs import fields_dict
+def record(path: str) -> str:
+    """What the fields of a frozen record mean, and their defaults."""
+    from attrs import NOTHING, fields
 
-    from privledger.ledger.policy import Policy
-
-    told = explained(Policy.__doc__ or "")
-    return table(["Key", "Meaning"], [[f"`{name}`", told[name]] for name in fields_dict(Policy)])
+    home, _, name = path.rpartition(".")
+    found = getattr(import_module(home), name)
+    told = explained(found.__doc__ or "")
+    rows = [[f"`{one.name}`", "-" if one.default in (NOTHING, None, ()) else f"`{one.default}`",
+             told[one.name]] for one in fields(found) if one.name in told]
+    return table(["Key", "Default", "Meaning"], rows)
 
 
 def checks(_: str) -> str:
@@ -252,7 +255,7 @@ def renew() -> None:
 
 
 MAKERS: dict[str, Callable[[str], str]] = {
-    one.__name__: one for one in (command, commands, rules, policy, keys, checks, entries, fields,
+    one.__name__: one for one in (command, commands, rules, record, keys, checks, entries, fields,
                                   figures, measured, benchmarks, attacks)
 }
 

@@ -27,9 +27,9 @@ class Limits:
     """Limits of one learner's process. Passing one ends it with `IsolationLimit`.
 
     Attributes:
-        silence_seconds: without a word from it, while it is asked for one.
-        total_seconds: from its start to its end, by the clock on the wall; what it waits for
-            budget, as its owner allowed, is not counted.
+        silence_seconds: without a word, while the owner waits for one.
+        total_seconds: from the start of the process to its end, by the clock; waiting for budget,
+            as its owner allowed, is not counted.
         cpu_seconds: processor time of all its threads.
         memory_mb: address space in MiB (`RLIMIT_AS`), what it maps and does not use included.
             At least 256.
@@ -37,7 +37,7 @@ class Limits:
         message_mb: one message, in MiB. At most 1024.
         traffic_mb: all that it says, in MiB: its owner keeps what it describes.
         pricing_seconds: processor time that its owner gives to pricing its plans, all together.
-        plan_nodes: nodes of one plan, written out.
+        plan_nodes: nodes of one plan, written out; it may be nested 100 deep, as any plan.
         model_mb: the model that is kept, in MiB. At most 1024.
     """
 

@@ -360,11 +360,14 @@ class Federated(Nested):
     their noise. *Alone*: if all of them do. See `privledger.nodes.alone`.
 
     Attributes:
-        parties: how many answer. colluding: how many may give away their own noise, this one not
-            among them. least_honest: with fewer that do not, nothing is answered.
-        seen_by: who sees the sum.
-        noise: `local`: each party adds the whole noise of `node`, and both prices are its own.
-            `shared`: each adds a share, so that `parties - colluding` shares make it whole.
+        parties: how many owners answer, 1 to 1000.
+        colluding: how many of the others may reveal their noise; below `parties`.
+        least_honest: with fewer owners that do not, nothing is answered; 1 to
+            `parties - colluding`.
+        seen_by: who sees the sums: `coordinator`, `parties`, `anybody`.
+        noise: `local`: each owner adds the whole noise of `node`. `shared`: each adds a share, and
+            `node` holds no noise but `Gaussian` of a multiplier of at least .01, in sequences,
+            repeats, parts, choices and Poisson samples.
     """
 
     node: Node
