@@ -181,28 +181,32 @@ def fields(kind: str) -> str:
 
 
 @cache
-def tried() -> dict[str, tuple[str, str, list[tuple[str, str]]]]:
-    """Item -> what was tried, what happens now, and (file, name) of the tests that repeat it."""
-    found: dict[str, tuple[str, str, list[tuple[str, str]]]] = {}
-    item, said, path = "", {"tried": "", "now": ""}, ""
+def tried() -> dict[str, dict[str, tuple[str, str, list[tuple[str, str]]]]]:
+    """Heading -> item -> what was tried, what happens now, (file, name) of tests that repeat it."""
+    found: dict[str, dict[str, tuple[str, str, list[tuple[str, str]]]]] = {}
+    heading, item, path, said = "", "", "", {"tried": "", "now": ""}
     for line in (ROOT / "tests" / "attacks.txt").read_text(encoding="utf-8").splitlines()[2:]:
         word, _, text = line.strip().partition(": ")
-        if not line.startswith(" "):
-            item, said = line, {}
-            assert item not in found
+        if line.startswith("#"):
+            heading = line
+            found[heading] = {}
+        elif not line.startswith(" "):
+            item = line
         elif word in ("tried", "now"):
             said[word] = text
         elif line.startswith("    "):
-            found.setdefault(item, (said["tried"], said["now"], []))[2].append((path, word))
+            new = said["tried"], said["now"], []
+            found[heading].setdefault(item, new)[2].append((path, word))
         else:
             path = word
     return found
 
 
-def attacks(letter: str) -> str:
-    """What was tried of one kind."""
-    return table(["Item", "Tried", "Now"], [
-        [item, attempt, now] for item, (attempt, now, _) in tried().items() if item[0] == letter])
+def attacks(_: str) -> str:
+    """What was tried, by kind."""
+    return "\n\n".join(heading.replace(": ", "\n\n") + "\n\n" + table(["Item", "Tried", "Now"], [
+        [item, attempt, now] for item, (attempt, now, _) in items.items()])
+        for heading, items in tried().items())
 
 
 # --- what was measured ----------------------------------------------------------------------------
