@@ -27,7 +27,8 @@ OTHERS = re.compile(r"^<!-- (?:made by|table).*?^<!-- end -->$", re.DOTALL | re.
 PRINTED = re.compile(r"(?<=^```console\n)\$ .*?(?=^```)", re.DOTALL | re.MULTILINE)
 ANSWERED = {"auditing.md": "tests/test_auditing_page.py"}
 """Pages whose commands are run, and what they print compared; and by what."""
-WHOLE = {"papers/tables.md": "privledger reproduce all --format md",
+WHOLE = {"changelog.md": "releases, of changelog.d",
+         "papers/tables.md": "privledger reproduce all --format md",
          "gallery.md": "tests/benchmarks/gallery.py"}
 """Pages that are made from their first line to their last, and by what."""
 
