@@ -36,7 +36,7 @@ from privledger_learners.trees.forest import Forest, Tree
 KINDS: dict[str, type[PrivateLearner]] = {kind.info.name: kind for kind in (
     SGBDTClassifier, SGBDTRegressor, LinearClassifier, LinearRegressor, JointTreeClassifier,
     JointTreeRegressor, PrivateEnsembleClassifier)}
-FEW, WEAK, PLENTY, MANY = 35.0, 100.0, 1000.0, 16
+FEW, WEAK, PLENTY, MANY, FEWEST = 35.0, 100.0, 1000.0, 16, 3
 """Rows times mu below which a start is noise; rows times mu over the root of the columns below
 which trees are, if half of the columns are numbers; numeric columns from which on classes are told
 apart by a plane. Above `PLENTY` trees alone say what a line says, in a fifth of the time."""
@@ -108,7 +108,10 @@ def choose(facts: PublicFacts) -> Choice:
     # Cuts at even steps of a wide one-sided range miss where its records are.
     log = (("ranges", "log"),) if 0 < facts.features <= 2 * facts.wide else ()
     each = signal / math.sqrt(facts.features + 1)
-    if signal < FEW or facts.features <= 3 or not facts.fits:
+    if signal >= FEW and facts.classes and facts.features == facts.numeric <= FEWEST:
+        return Choice(f"linear-{suffix}", f"at most {FEWEST} features, all numbers: their random "
+                      "Fourier features bend where trees have steps", (("features", "fourier"),))
+    if signal < FEW or facts.features <= FEWEST or not facts.fits:
         return Choice(f"sgbdt-{suffix}", f"{facts.features} features and rows times mu of about "
                       f"{signal:.0f}: trees on the mean lead where a linear model has few columns "
                       "or too little signal to learn from", log)

@@ -19,11 +19,18 @@ from privledger_learners.boosting.sum_of_trees import (
     scaling,
     score_width,
 )
-from privledger_learners.linear_model import MOST_REACH, LinearModel, encoding_of, wide_range
+from privledger_learners.linear_model import (
+    MOST_REACH,
+    LinearModel,
+    encoding_of,
+    fourier_waves,
+    wide_range,
+)
 
-MOMENTUM, ROW_CAP, CLIP = 0.8, 1.5, 0.5
+MOMENTUM, ROW_CAP, CLIP, TIME, POWER = 0.8, 1.5, 0.5, 1.2, 1.35
 SCALE_SHARE, CLIP_SHARE = 0.2, 0.03
 MOST_NUMBERS = 4096
+WAVES, TURNS = 100, 0.32
 
 
 @frozen
@@ -85,16 +92,16 @@ class LinearRule:
         return pl.Sequential(self.nodes(noise))
 
 
-def columns_of(schema: pl.Schema, hinges: bool = True) -> int:
+def columns_of(schema: pl.Schema, hinges: bool = True, waves: int = 0) -> int:
     """Numbers in one gradient: columns of the encoded row times classes."""
-    columns = 1 + sum(len(column.categories) or 1 + hinges for column in schema.features)
+    columns = 1 + waves + sum(len(column.categories) or 1 + hinges for column in schema.features)
     return columns * score_width(schema)
 
 
-def check_width(schema: pl.Schema, hinges: bool) -> None:
+def check_width(schema: pl.Schema, hinges: bool, waves: int = 0) -> None:
     """Refuse a schema whose gradients are too long to be one vector."""
-    if columns_of(schema, hinges) > MOST_NUMBERS:
-        columns = columns_of(schema, hinges) // score_width(schema)
+    if columns_of(schema, hinges, waves) > MOST_NUMBERS:
+        columns = columns_of(schema, hinges, waves) // score_width(schema)
         raise pl.InvalidValue("schema", f"{columns} columns", f"at most {MOST_NUMBERS} columns "
                               "times classes: leave columns out, or hinges=False")
 
@@ -118,7 +125,7 @@ class Descent:
     Attributes:
         data: the handle that pays. noise: the overall multiplier that `rule` is priced at.
         gradient_clip: bound on a gradient, in lengths of a row; None for the rule.
-        log_scale, hinges: how rows are encoded.
+        log_scale, hinges, waves: how rows are encoded.
     """
 
     session: pl.Session
@@ -128,6 +135,7 @@ class Descent:
     gradient_clip: float | None = None
     log_scale: bool = True
     hinges: bool = True
+    waves: int = 0
 
     def run(self) -> LinearModel:
         """The mean of the weights of the last half of the steps."""
@@ -136,14 +144,15 @@ class Descent:
         begin, n_hat = self._begin()
         wide = np.array([self.log_scale and wide_range(column) for column in schema.features])
         centers, scales = self._scales(wide, n_hat)
-        width = math.sqrt(len(schema.features) + 1)
+        width = math.sqrt(len(schema.features) + 1 + 0.5 * self.waves)
         longer = math.sqrt(width**2 + 0.4 * rule.numeric * self.hinges)
+        waves = fourier_waves(rule.numeric, self.waves, TURNS)
         encoding = encoding_of(schema, wide, centers, scales, "hinge" if self.hinges else "",
-                               ROW_CAP * longer)
+                               ROW_CAP * longer, waves)
         score = data.score(loss_of(schema), begin, center=center, scale=scale)
         signal = n_hat / self.noise / width
         clip = self._clip(score, signal) * longer
-        time = min(4500.0, 1.2 * signal**1.35)
+        time = min(4500.0, TIME * signal**POWER)
         rate = (1 - MOMENTUM) * time / rule.steps / (
             (1.0 if rule.regression else 0.25) * longer**2)
         shape = (score_width(schema), encoding.count)
@@ -161,7 +170,7 @@ class Descent:
             if step >= half:
                 total += weights
         return LinearModel(schema, centers, scales, wide, self.hinges, encoding.reach, begin,
-                           total.T / (rule.steps - half), center, scale, n_hat)
+                           total.T / (rule.steps - half), center, scale, n_hat, waves)
 
     def _begin(self) -> tuple[np.ndarray, float]:
         """The score without features, shape (width,), and about how many records there are."""

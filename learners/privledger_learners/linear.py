@@ -20,7 +20,7 @@ from privledger_learners.estimator import (
     check_number,
 )
 from privledger_learners.floor import Floor
-from privledger_learners.gradient_descent import Descent, LinearRule, check_width
+from privledger_learners.gradient_descent import WAVES, Descent, LinearRule, check_width
 from privledger_learners.guarding import note_features
 from privledger_learners.importances import importances
 from privledger_learners.linear_model import LinearModel
@@ -49,6 +49,7 @@ class _Linear(PrivateLearner):
         sampling_rate: float = 1.0,
         log_scale: bool = True,
         hinges: bool = True,
+        features: str = "columns",
         relation: Relation = "add_remove",
         mode: str = "private",
         random_state: int | None = None,
@@ -62,6 +63,7 @@ class _Linear(PrivateLearner):
         self.sampling_rate = sampling_rate
         self.log_scale = log_scale
         self.hinges = hinges
+        self.features = features
         self.relation = relation
         self.mode = mode
         self.random_state = random_state
@@ -70,6 +72,7 @@ class _Linear(PrivateLearner):
     def _check(self) -> None:
         check_choice("mode", self.mode, ("private", "simulation"))
         check_choice("relation", self.relation, ("add_remove", "replace_one"))
+        check_choice("features", self.features, ("columns", "fourier"))
         check_number("epsilon", self.epsilon, 0.0, 1e6)
         check_number("delta", self.delta, 0.0, 1.0)
         check_count("n_steps", self.n_steps, 2, 10**5)
@@ -82,9 +85,15 @@ class _Linear(PrivateLearner):
         if self.sampling_rate < 1 and self.relation != "add_remove":
             raise pl.errors.RelationMismatch("sampled steps are priced under add_remove only")
 
+    @property
+    def _waves(self) -> int:
+        return WAVES if self.features == "fourier" else 0
+
     def _recipe(self, schema: pl.Schema) -> Priced[LinearRule]:
         self._check()
-        check_width(schema, self.hinges)
+        if self._waves and not any(column.kind == "numeric" for column in schema.features):
+            raise pl.InvalidValue("features", self.features, "columns: no feature is a number")
+        check_width(schema, self.hinges, self._waves)
         mu = 1 / pl.calibrate(pl.Gaussian, self.epsilon, self.delta, self.relation)
         rule = LinearRule.of(schema, mu, steps=int(self.n_steps),
                              bought_clip=self.gradient_clip is None,
@@ -115,7 +124,7 @@ class _Linear(PrivateLearner):
         model = self._granted(data, priced.plan,
                               lambda session: Descent(
                                   session, data, priced.rule, priced.noise, self.gradient_clip,
-                                  self.log_scale, self.hinges).run())
+                                  self.log_scale, self.hinges, self._waves).run())
         self.fell_back_ = self._hopeless(schema, model.n_hat)
         self._keep(model)
 
@@ -167,6 +176,8 @@ class LinearRegressor(RegressorMixin, _Linear):
         sampling_rate: Poisson rate of a step; below 1 this is DP-SGD.
         log_scale: numbers of a one-sided range of 50 or more are read on a logarithmic scale.
         hinges: a second column |u| for every standardised number u.
+        features: "columns", or "fourier": random Fourier features of the numbers beside them, by
+            public coins, which cost nothing. For very few curved columns.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulation; never of private noise.
         unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.

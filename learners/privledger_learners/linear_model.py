@@ -26,6 +26,7 @@ class LinearModel:
         hinges: whether there is a second column for every number. reach: of a row's vector.
         start: shape (width,). weights: shape (columns, width).
         center, scale: target = center + scale x score (regression).
+        waves: public turns of random Fourier features, shape (waves, numbers + 1); none.
     """
 
     schema: pl.Schema
@@ -39,6 +40,7 @@ class LinearModel:
     center: float = 0.0
     scale: float = 1.0
     n_hat: float = field(default=0.0, metadata={"model": False})
+    waves: np.ndarray = field(factory=lambda: np.zeros((0, 0)))
 
     @classmethod
     def blank(cls, schema: pl.Schema, start: np.ndarray, center: float, scale: float) -> Self:
@@ -52,7 +54,7 @@ class LinearModel:
     def encoding(self) -> pl.questions.RowEncoding:
         """The public map from a row to its vector."""
         return encoding_of(self.schema, self.wide, self.centers, self.scales,
-                           "hinge" if self.hinges else "", self.reach)
+                           "hinge" if self.hinges else "", self.reach, self.waves)
 
     def added(self, score: pl.questions.Score) -> pl.questions.Score:
         """The same of guarded rows: a score that begins with `start`, and the weights on top."""
@@ -86,12 +88,24 @@ def middles(codes: tuple[np.ndarray, ...], bins: pl.questions.Bins) -> dict[str,
 
 
 def encoding_of(schema: pl.Schema, wide: np.ndarray, centers: np.ndarray, scales: np.ndarray,
-                beside: str, reach: float) -> pl.questions.RowEncoding:
+                beside: str, reach: float,
+                waves: np.ndarray | tuple[()] = ()) -> pl.questions.RowEncoding:
     """The public map from a row to its vector, for all features of a schema."""
     return pl.questions.RowEncoding(
         [column.name for column in schema.features],
         [len(column.categories) for column in schema.features], centers, scales,
-        [bool(one) for one in wide], beside, ONE_HOT, min(reach, MOST_REACH))
+        [bool(one) for one in wide], beside, ONE_HOT, min(reach, MOST_REACH), waves)
+
+
+def fourier_waves(numbers: int, many: int, turns: float) -> np.ndarray:
+    """Directions and phases of random Fourier features (Rahimi and Recht 2007), by public coins.
+
+    Args:
+        turns: standard deviation of the turns per unit, over all numbers together.
+    """
+    rng = np.random.default_rng(0)  # the same for every model of so many numbers
+    directions = rng.normal(size=(many, numbers)) * turns / np.sqrt(max(numbers, 1))
+    return np.column_stack([directions, rng.uniform(0.0, 1.0, many)])
 
 
 def wide_range(column: pl.Column) -> bool:

@@ -39,6 +39,7 @@ LEARNERS = {  # short name: entry points for classes and for a number
     "boosting": ("", ""),  # not private
     "sgbdt": ("sgbdt-classifier", "sgbdt-regressor"),
     "linear": ("linear-classifier", "linear-regressor"),
+    "fourier": ("linear-classifier", ""),
     "start": ("sgbdt-classifier", "sgbdt-regressor"),
     "joint-tree": ("joint-tree-classifier", "joint-tree-regressor"),
     "diprime": ("diprime-forest-classifier", "diprime-forest-regressor"),
@@ -52,7 +53,7 @@ LEARNERS = {  # short name: entry points for classes and for a number
     "dpboost, pure": ("dpboost-classifier", "dpboost-regressor"),
     "auto, pure": ("auto-classifier", "auto-regressor"),
 }
-OPTIONS = {"start": {"start": "linear"}}
+OPTIONS = {"start": {"start": "linear"}, "fourier": {"features": "fourier"}}
 SMALLEST_FIRST = (
     "zoo", "hayes_roth", "iris", "wine", "wdbc", "blood_transfusion", "banknote", "cmc", "yeast",
     "car", "abalone", "bank", "wall_robot_4", "wine_quality_white", "nursery", "mushroom",

@@ -28,6 +28,7 @@ from gallery_drawing import (
 from measure import table
 
 TITLES = {"auto": "Auto", "sgbdt": "S-GBDT", "linear": "Linear", "start": "S-GBDT, linear start",
+          "fourier": "Linear, Fourier",
           "joint-tree": "JointTree",
           "diprime": "DiPriMe",
           "mrf": "MRF", "ensemble": "ensemble", "dpboost": "DPBoost", "auto, pure": "Auto, pure",

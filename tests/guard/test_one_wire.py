@@ -62,8 +62,9 @@ def everything(data):
               q.ColumnMoments("x", 0.0, 0.5, 3),
               q.RowValues(["x"], 0.5), score.gradient(0.5, filtered=True), score.hessian(0.25),
               CustomValue(len, 0.5, "said so"))
-    rows = q.RowEncoding(["x", "c"], [0, 2], [0.1, 0.0], [0.5, 1.0], [True, False], "hinge")
-    score.add(rows, np.ones(5))
+    rows = q.RowEncoding(["x", "c"], [0, 2], [0.1, 0.0], [0.5, 1.0], [True, False], "hinge",
+                         1.4, 9.0, [[0.5, 0.25]])
+    score.add(rows, np.ones(6))
     blocks += (q.LinearGradient(rows, 0.5, score), q.LinearGradient(rows, 0.5))
     return [
         *(q.Query(data, (block, q.Ones())) for block in blocks),

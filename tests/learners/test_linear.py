@@ -65,8 +65,8 @@ def test_the_plan_costs_epsilon(task, rate, relation):
 
 @pytest.mark.parametrize("wrong", [
     {"delta": 0.0}, {"epsilon": np.nan}, {"n_steps": 1}, {"n_steps": True}, {"sampling_rate": 0.0},
-    {"gradient_clip": -1.0}, {"log_scale": 1}, {"hinges": None}, {"mode": "public"},
-    {"relation": "replace_label"}])
+    {"features": "waves"}, {"gradient_clip": -1.0}, {"log_scale": 1}, {"hinges": None},
+    {"mode": "public"}, {"relation": "replace_label"}])
 def test_bad_parameters_are_refused(wrong):
     with pytest.raises(pl.PrivledgerError):
         LinearClassifier(**{"schema": schema_of("two"), **wrong}).plan()
@@ -106,3 +106,19 @@ def test_a_start_that_cannot_be_is_refused(wrong):
     X, y = table("two", 200)
     with pytest.raises(pl.InvalidValue, match="stream"):
         SGBDTClassifier(schema=schema_of("two"), start="linear").partial_fit(X, y)
+
+
+def test_waves_bend_where_a_plane_cannot():
+    rng = np.random.default_rng(0)
+    X = {"x0": rng.uniform(-1, 1, 4000), "x1": rng.uniform(-1, 1, 4000)}
+    y = np.where(X["x0"] * X["x1"] > 0, "p", "n")
+    fits = [LinearClassifier(epsilon=3.0, delta=1e-6, schema=schema_of("two", 2), unaccounted=True,
+                             features=features).fit(X, y) for features in ("columns", "fourier")]
+    plane, waves = (fit.score(X, y) for fit in fits)
+    assert plane < 0.65 and waves > 0.85  # far from what comes out; not a privacy test
+    assert fits[0].ledger_.spent == pytest.approx(fits[1].ledger_.spent)
+    assert fits[1].feature_importances_ == pytest.approx([0.5, 0.5], abs=0.2)
+    named = pl.Schema("t", (pl.Column("c", "categorical", "feature", categories=("a", "b")),
+                            schema_of("two").target))
+    with pytest.raises(pl.InvalidValue, match="number"):
+        LinearClassifier(schema=named, features="fourier").plan()

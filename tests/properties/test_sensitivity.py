@@ -68,7 +68,8 @@ def queries(data, rng):
         size=(4, 3) if classes else 4) * 2)
     encoding = pl.questions.RowEncoding(
         ["x", "c"], [0, 3], rng.normal(size=2), [0.1, 1.0], [bool(rng.integers(2)), False],
-        str(rng.choice(["", "hinge", "square"])), 1.4, float(rng.uniform(0.1, 64)))
+        str(rng.choice(["", "hinge", "square"])), 1.4, float(rng.uniform(0.1, 64)),
+        rng.normal(size=(int(rng.integers(4)), 2)))
     score.add(encoding, rng.normal(size=(encoding.count, 3) if classes else encoding.count))
     blocks += [pl.questions.LinearGradient(encoding, float(rng.uniform(0.01, 9)), one)
                for one in (score, None)]

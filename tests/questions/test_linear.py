@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.questions import LinearGradient, RowEncoding
-from privledger.questions.row_encoding import STEP
+from privledger.questions.row_encoding import STEP, wave_of
 from privledger.tables.chunk import Rows
 
 SCHEMA = pl.Schema("t", (
@@ -24,7 +24,9 @@ encodings = st.builds(
     st.tuples(st.floats(-1, 1), st.floats(-1, 1), st.just(0.0)),
     st.tuples(st.floats(1e-3, 5), st.floats(1e-3, 5), st.just(1.0)),
     st.tuples(st.booleans(), st.booleans(), st.just(False)),
-    st.sampled_from(["", "hinge", "square"]), st.floats(0.1, 5), st.floats(0.05, 64))
+    st.sampled_from(["", "hinge", "square"]), st.floats(0.1, 5), st.floats(0.05, 64),
+    st.integers(0, 3).flatmap(lambda many: st.lists(
+        st.lists(st.floats(-1024, 1024), min_size=3, max_size=3), min_size=many, max_size=many)))
 
 
 def columns(n=60, seed=0):
@@ -66,6 +68,19 @@ def test_scores_move_by_the_exact_product(encoding, seed, size):
                 row, wanted, strict=True)), 2**8)
             assert abs(Fraction(move[code]) - exact) <= Fraction(1, 2)
     assert np.abs(moves).max(initial=0) <= encoding.farthest(weights)
+
+
+@given(st.lists(st.floats(-1024, 1024), min_size=3, max_size=3), st.permutations([0, 1]))
+def test_a_wave_is_the_same_in_every_order_and_near_a_cosine(turns, order):
+    rng = np.random.default_rng(0)
+    numbers = list(np.rint(rng.uniform(-3, 3, (2, 50)) / STEP) * STEP)
+    found = wave_of(np.array(turns), numbers)
+    again = wave_of(np.array([turns[order[0]], turns[order[1]], turns[2]]),
+                    [numbers[order[0]], numbers[order[1]]])
+    np.testing.assert_array_equal(found, again)
+    steps = np.rint(np.array(turns) * 2.0**16) / 2.0**16
+    wanted = np.cos(2 * np.pi * (steps[:2] @ np.array(numbers) + steps[2]))
+    assert np.abs(found - wanted).max() < 0.06
 
 
 def test_what_is_encoded():
@@ -121,7 +136,9 @@ def test_an_encoding_divides_nothing():
 @pytest.mark.parametrize("wrong", [
     {"names": ()}, {"names": ("x", "x")}, {"names": "x"}, {"names": ("",)}, {"names": (1,)},
     {"categories": (1, 2)}, {"centers": (0.0, 1.0)}, {"wide": (1,)}, {"beside": "cube"},
-    {"reach": 65.0}, {"categories": (5000,)}])
+    {"reach": 65.0}, {"categories": (5000,)}, {"waves": [1.0, 2.0]},
+    {"waves": [[1.0]]}, {"waves": [[1.0], [0.5, 0.5]]},
+    {"waves": [[1025.0, 0.0]]}, {"waves": [[np.nan, 0.0]]}, {"waves": [[0.0, 0.0]] * 4096}])
 def test_what_is_no_encoding_is_refused(wrong):
     with pytest.raises(pl.PrivledgerError):
         RowEncoding(**{"names": ("x",), "categories": (0,), "centers": (0.0,), "scales": (1.0,),
