@@ -19,6 +19,11 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?0*[0-9]{
 _PLAIN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 
+def is_number(text: str) -> bool:
+    """Whether a text spells a number, by the grammar of `digits_of`."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def digits_of(text: str) -> str | None:
     """The plain digits of a text that spells a number; None for every other text.
 
@@ -29,7 +34,7 @@ def digits_of(text: str) -> str | None:
     >>> digits_of("1.7e1"), digits_of("+017"), digits_of("-0.50"), digits_of("1_000")
     ('17', '17', '-0.5', None)
     """
-    if not _NUMBER.fullmatch(text):
+    if not is_number(text):
         return None
     shown = format(Decimal(text), "f")
     if "." in shown:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -124,11 +126,9 @@ def _plain(column: object) -> np.ndarray:
 
 def _text(path: Path, name: str) -> np.ndarray:
     """One column of a CSV file as texts."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    options = csv.ConvertOptions(include_columns=[name], column_types={name: pa.string()})
-    return np.array(csv.read_csv(path, convert_options=options)[name].to_pylist(), dtype=object)
+    with (gzip.open(path, "rt", newline="", encoding="utf-8") if path.suffix == ".gz"
+          else open(path, newline="", encoding="utf-8")) as file:
+        return np.array([row[name] for row in csv.DictReader(file)], dtype=object)
 
 
 def _with(table: Table, more: dict[pl.Column, np.ndarray], without: tuple[str, ...]) -> Table:

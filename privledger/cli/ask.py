@@ -22,6 +22,7 @@ from privledger.ledger import State
 from privledger.reports import plain, price_plan, release_count
 from privledger.reports.receipt import read_key
 from privledger.rounding import number, positive, probability
+from privledger.tables.raw import check_arrow
 from privledger.tables.sources import read_with_target
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def _check_output(output: str | None, many: int) -> None:
                                "folder that exists")
     if many > 1 and not output.endswith(".json"):
         raise click.UsageError(f"-o {output}: several statements go into a .json file")
+    if output.endswith(".parquet"):
+        check_arrow(f"-o {output}")
 
 
 def _questions(asked: tuple[Statement, ...], schema: Schema, epsilon: float, delta: float,

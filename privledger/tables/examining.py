@@ -7,7 +7,7 @@ opinion: a table without faults is one that `protect` takes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -120,7 +120,7 @@ def examined(path: str | Path, schema: Schema) -> Examination:
             size = 0
             for name in known:
                 held: Held = piece.columns[name]
-                size = len(held.array if isinstance(held, Text) else held)
+                size = len(held)
                 if name in columns:
                     _look(held, columns[name], rows, cells, cuts[name])
                 else:
@@ -153,16 +153,14 @@ def _unfit(found: Mapping[str, str], columns: dict[str, Column], person: tuple[s
 def _look(held: Held, column: Column, first: int, cells: dict[tuple[str, str], _Found],
           cut: Counter[str]) -> None:
     """Note the cells of one piece that have a fault, and what clipping would cut of others."""
-    array: Held = held.array if isinstance(held, Text) else arrow_of(held)
-    wrap: Callable[[Held], Held] = (lambda one: Text(one, held.decimal)) if isinstance(
-        held, Text) else lambda one: one
+    array: Held = held if isinstance(held, Text) else arrow_of(held)
     bad = np.zeros(len(array), dtype=np.bool_)
     waiting, left = [(0, len(array))], MOST
     while waiting:
         start, stop = waiting.pop()
         try:
             encode = encode_key if column.role == "key" else encode_column
-            encode(wrap(array.slice(start, stop - start)), column)
+            encode(array[start:stop], column)
         except DataError as error:
             if stop - start > 1 and left > 0:
                 middle = (start + stop) // 2
@@ -174,9 +172,7 @@ def _look(held: Held, column: Column, first: int, cells: dict[tuple[str, str], _
             noted.rows.append(first + start + 1)
             noted.more |= stop - start > 1
     if column.kind == "numeric":
-        import pyarrow as pa
-
-        values = raw_numbers(wrap(array.filter(pa.array(~bad))), column)
+        values = raw_numbers(array.filter(~bad), column)
         for side, many in (("below", values < column.lower), ("above", values > column.upper)):
             if many.any():
                 cut[side] += int(many.sum())

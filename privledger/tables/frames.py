@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from privledger.errors import DataError, SchemaError
 from privledger.facts.schema import Schema
 from privledger.tables.listing import TEXT, File, Origin, Piece, listed_files
-from privledger.tables.raw import Text, arrow_of, check_utf8, family, plain_cells
+from privledger.tables.raw import (
+    Text,
+    arrow_of,
+    check_arrow,
+    check_utf8,
+    family,
+    plain_cells,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,8 +62,6 @@ def arrow_columns(X: object, known: Container[str] = ()) -> Named | None:
 
 def _as_table(X: object, root: str) -> pa.Table | None:
     """The frame as Arrow's; None for pandas, whatever it is wrapped in."""
-    import pyarrow as pa
-
     if root != "pyarrow":
         import narwhals as nw
 
@@ -66,7 +71,13 @@ def _as_table(X: object, root: str) -> pa.Table | None:
             raise DataError("a column is given twice") from None
         if isinstance(frame, nw.DataFrame):
             is_pandas = nw.get_native_namespace(frame).__name__ == "pandas"
-            return None if is_pandas else frame.to_arrow()
+            if is_pandas:
+                return None
+            check_arrow(f"a frame of {root}")
+            return frame.to_arrow()
+    check_arrow(f"a frame of {root}")
+    import pyarrow as pa
+
     return X if isinstance(X, pa.Table) else pa.table(X)
 
 
@@ -139,7 +150,9 @@ def column_of(X: object, name: str) -> object:
 
 def column_in_numpy(values: object) -> NDArray[np.generic]:
     """A column as a NumPy array; of Arrow's, a missing cell is NaN among numbers, else None."""
-    array = values.array if isinstance(values, Text) else arrow_of(values)
+    if isinstance(values, Text):
+        return np.array(values.texts, dtype=object)
+    array = arrow_of(values)
     if array is None:
         return plain_cells(values)
     import pyarrow as pa
@@ -365,6 +378,7 @@ class PolarsScan:
 
     def families(self) -> Iterator[tuple[str, Mapping[str, str]]]:
         """As polars resolves the plan."""
+        check_arrow("a polars scan")
         with _quietly("", "the polars scan"):
             schema = self.frame.collect_schema().to_frame(eager=True).to_arrow().schema
             yield "", {field.name: family(field.type) for field in schema}

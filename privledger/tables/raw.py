@@ -6,7 +6,9 @@ This runs at the owner's side, before the guard. Errors name columns and rules, 
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+import math
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from attrs import frozen
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.facts.schema import Column, label_key
-from privledger.numerals import digits_of
+from privledger.facts.text_form import day
+from privledger.numerals import digits_of, is_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,16 +28,53 @@ _WORDS = ("nan", "inf", "infinity")  # no number, and not another's word for a m
 _INSTANTS = (datetime.datetime, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
+WIDE = 1 << 24  # bytes of a column with room for its longest cell in each place
+_SHORT = 24  # letters of a number that is read with all others of its column
+_POWERS = 10.0 ** np.arange(_SHORT)
+
+
 @frozen(eq=False, repr=False)
 class Text:
-    """Cells as a text file has them, an Arrow array of texts. An empty one is missing.
+    """Cells as a text file has them. An empty one is missing.
 
     Attributes:
-        decimal: the mark in numbers.
+        cells: in UTF-8, shape (n,), as `packed` makes them. decimal: the mark in numbers.
     """
 
-    array: pa.Array
+    cells: NDArray[np.generic]
     decimal: str = "."
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __getitem__(self, rows: slice) -> Text:
+        return Text(self.cells[rows], self.decimal)
+
+    def filter(self, rows: NDArray[np.bool_]) -> Text:
+        """Some of the cells, as Arrow's arrays have it."""
+        return Text(self.cells[rows], self.decimal)
+
+    @property
+    def texts(self) -> list[str]:
+        """Each cell."""
+        return [cell.decode() for cell in self.cells.tolist()]
+
+
+def packed(cells: list[bytes]) -> NDArray[np.generic]:
+    """Cells in one array of bytes, or as objects where few of them are long."""
+    widest = max(map(len, cells), default=1) or 1
+    if widest * len(cells) <= WIDE:
+        return np.array(cells, dtype=f"S{widest}")
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
+
+
+def check_arrow(what: str) -> None:
+    """Raise `DataError` where pyarrow is needed, and not installed."""
+    if find_spec("pyarrow") is None:
+        raise DataError(f"{what} needs pyarrow, which is not installed: "
+                        "pip install 'privledger[parquet]'")
 
 
 def family(kind: pa.DataType) -> str:
@@ -91,6 +131,7 @@ def arrow_of(values: object) -> pa.Array | None:
         return None
     if not (hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")):
         return None
+    check_arrow(f"a column of {root}")
     import pyarrow as pa
 
     if not isinstance(values, pa.Array | pa.ChunkedArray):
@@ -119,71 +160,69 @@ def raw_numbers(values: Any, column: Column) -> NDArray[np.float64]:
     Raises:
         DataError: anything that is no number; dates and times by name.
     """
-    marker = column.missing_value_marker
-    array = values.array if isinstance(values, Text) else arrow_of(values)
-    dated = None if column.days_since is None else days(values, array, column)
+    dated = None if column.days_since is None else days(values, column)
     if dated is not None:
         return without_marker(dated, column)
-    if array is None:
-        return without_marker(to_float(plain_cells(values), column), column)
     if isinstance(values, Text):
-        if isinstance(marker, str):
-            import pyarrow as pa
-            import pyarrow.compute as pc
-
-            array = pc.if_else(pc.equal(array, marker), pa.scalar("", array.type), array)
-        if values.decimal != ".":
-            array = _with_points(array, values.decimal)
-        return without_marker(_text_numbers(array, column), column)
-    return without_marker(_arrow_numbers(array, column), column)
+        return without_marker(_text_numbers(values, column), column)
+    array = arrow_of(values)
+    return without_marker(to_float(plain_cells(values), column) if array is None
+                          else _arrow_numbers(array, column), column)
 
 
-def _with_points(array: pa.Array, decimal: str) -> pa.Array:
-    """Numbers with a point for their decimal mark; one that had a point is none."""
-    import pyarrow.compute as pc
-
-    return pc.replace_substring(pc.replace_substring(array, ".", "?"), decimal, ".")
-
-
-def days(values: Any, array: pa.Array | None, column: Column) -> NDArray[np.float64] | None:
+def days(values: Any, column: Column) -> NDArray[np.float64] | None:
     """Whole days since the column's own date, of cells that are dates; None for other cells, which
     may be such days already.
 
     Raises:
         DataError: instants with a zone, or texts that are no dates.
     """
+    first = datetime.date.fromisoformat(str(column.days_since))
+    if isinstance(values, Text):
+        blank, (several, codes) = ("", column.missing_value_marker), levels(values, column)
+        return np.array([_days_of(None if one in blank else day(one) or "", first, column)
+                         for one in several], dtype=np.float64)[codes]
+    array = arrow_of(values)
+    if array is None:
+        held = plain_cells(values)
+        if held.dtype.kind == "M":
+            if np.datetime_data(held.dtype)[0] in ("Y", "M", "W", "generic"):
+                raise _no_days(column)
+            found: NDArray[np.float64] = (held.astype("datetime64[D]") - np.datetime64(
+                first)) / np.timedelta64(1, "D")
+            return found
+        if held.dtype != object or not any(
+                isinstance(one, datetime.date | np.datetime64) for one in held):
+            return None
+        return np.array([_days_of(one, first, column) for one in held.tolist()])
+    if family(array.type) == "number":
+        return None
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if array is None:
-        held = plain_cells(values)
-        if held.dtype.kind != "M" and not (held.dtype == object and any(
-                isinstance(one, datetime.date | np.datetime64) for one in held)):
-            return None
-        try:
-            array = pa.array(held if held.dtype.kind == "M" else held.tolist(), from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError):
-            raise _no_days(column) from None
-    marker = column.missing_value_marker
-    if isinstance(values, Text):
-        for text in ("", marker) if isinstance(marker, str) else ("",):
-            array = pc.if_else(pc.equal(array, text), pa.scalar(None, array.type), array)
-        if len(array) == array.null_count:
-            return np.full(len(array), np.nan)
-        if not pc.all(pc.match_substring_regex(array, r"^\d{4}-\d\d-\d\d$")).as_py():
-            raise _no_days(column)
-    elif family(array.type) == "number":
-        return None
     try:
         if getattr(array.type, "tz", None) is not None:
             raise _no_days(column)
         if pa.types.is_timestamp(array.type):
             array = pc.floor_temporal(array, unit="day")
-        found = pc.cast(pc.cast(array, pa.date32()), pa.int32())
+        whole = pc.cast(pc.cast(array, pa.date32()), pa.int32())
     except (pa.ArrowException, TypeError, ValueError):
         raise _no_days(column) from None
-    first = (datetime.date.fromisoformat(str(column.days_since)) - datetime.date(1970, 1, 1)).days
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.float64) - first
+    return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.float64) - (
+        first - datetime.date(1970, 1, 1)).days
+
+
+def _days_of(value: object, first: datetime.date, column: Column) -> float:
+    """Days from the first to a date, or to an instant's; NaN for a missing cell."""
+    if is_absent(value) or value != value:
+        return math.nan
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[D]").item()
+    if isinstance(value, datetime.datetime) and value.tzinfo is None:
+        value = value.date()
+    if not isinstance(value, datetime.date) or isinstance(value, datetime.datetime):
+        raise _no_days(column)
+    return (value - first).days
 
 
 def _no_days(column: Column) -> DataError:
@@ -213,22 +252,51 @@ def _arrow_numbers(array: pa.Array, column: Column) -> NDArray[np.float64]:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _text_numbers(array: pa.Array, column: Column) -> NDArray[np.float64]:
-    """What each text spells. Arrow reads almost all; the others are judged one by one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _text_numbers(texts: Text, column: Column) -> NDArray[np.float64]:
+    """What each text spells. Most are read all at once; the others are judged one by one."""
+    found, known = _short_numbers(texts)
+    rest = np.flatnonzero(~known)
+    if len(rest):
+        blank = ("", column.missing_value_marker)
+        held = np.empty(len(rest), dtype=object)
+        held[:] = ["nan" if one in blank else _with_point(one, texts.decimal)
+                   for one in Text(texts.cells[rest]).texts]
+        found[rest] = to_float(held, column)
+    return found
 
-    empty = pc.equal(array, "")
-    try:
-        found = pc.if_else(empty, pa.scalar(None, pa.string()), array).cast(pa.float64())
-        result: NDArray[np.float64] = found.to_numpy(zero_copy_only=False)
-        if np.isfinite(result).sum() + pc.sum(empty.cast(pa.int64())).as_py() == len(array):
-            return result
-    except (pa.ArrowInvalid, TypeError):  # the latter: no cell at all, and so no sum
-        pass
-    cells = np.empty(len(array), dtype=object)
-    cells[:] = [cell or "nan" for cell in array.to_pylist()]
-    return to_float(cells, column)
+
+def _with_point(text: str, decimal: str) -> str:
+    """A number with a point for its decimal mark; one that had a point is none."""
+    return text if decimal == "." else text.replace(".", "?").replace(decimal, ".")
+
+
+def _short_numbers(texts: Text) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Numbers without an exponent, and which cells hold one.
+
+    Up to fifteen digits are a whole number that a float holds, and so is the power of ten that it
+    is divided by: the quotient is rounded once, and is the nearest float.
+    """
+    size, width = len(texts), texts.cells.dtype.itemsize
+    if texts.cells.dtype == object or width > _SHORT:
+        return np.full(size, np.nan), np.zeros(size, dtype=np.bool_)
+    letters = np.array(  # a copy, whatever the shape
+        np.ascontiguousarray(texts.cells).view(np.uint8).reshape(size, width).T, order="C")
+    whole: NDArray[np.int64] = np.zeros(size, np.int64)
+    digits, places = np.zeros((2, size), dtype=np.int8)
+    minus, good = letters[0] == ord("-"), np.ones(size, dtype=np.bool_)
+    letters[0][minus | (letters[0] == ord("+"))] = 0
+    pointed = np.zeros(size, dtype=np.bool_)
+    for column in letters:
+        figures, point = column - ord("0"), column == ord(texts.decimal)
+        figure = figures < 10
+        good &= figure | (point & ~pointed) | (column == 0)
+        whole = np.where(figure, whole * 10 + figures, whole)
+        digits += figure
+        places += figure & pointed
+        pointed |= point
+    good &= (digits > 0) & (digits <= 15)
+    found = whole / _POWERS[places]
+    return np.where(minus, -found, found), good
 
 
 def to_float(array: NDArray[Any], column: Column) -> NDArray[np.float64]:
@@ -263,7 +331,7 @@ def _number_of(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = value.strip(" \t\r\n")
-    if digits_of(text) is None and text.lower().lstrip("+-") not in _WORDS:
+    if not is_number(text) and text.lower().lstrip("+-") not in _WORDS:
         raise ValueError
     return float(text)
 
@@ -295,7 +363,10 @@ def levels(values: Any, column: Column) -> Levels:
     Raises:
         DataError: dates with a time of day, times, spans of time, lists.
     """
-    array = values.array if isinstance(values, Text) else arrow_of(values)
+    if isinstance(values, Text):
+        cells, places = _places(values.cells.tolist())
+        return [cell.decode() for cell in cells], places
+    array = arrow_of(values)
     if array is not None:
         found = _arrow_levels(array, column)
     elif hasattr(values, "factorize") and (
@@ -330,13 +401,15 @@ def _factorize(array: NDArray[Any], column: Column) -> Levels:
     if array.dtype != object:
         several, codes = np.unique(array, return_inverse=True)
         return several.tolist(), codes.reshape(-1)
-    places: dict[object, int] = {}
-    if any(issubclass(kind, bool | np.bool_) for kind in set(map(type, array))):
-        # True is 1 to a dictionary, and another category here.
-        typed = [(isinstance(value, bool | np.bool_), value) for value in array]
-        codes = np.fromiter((places.setdefault(one, len(places)) for one in typed), np.int64,
-                            len(array))
-        return [value for _, value in cast(dict[tuple[bool, object], int], places)], codes
-    codes = np.fromiter((places.setdefault(value, len(places)) for value in array), np.int64,
-                        len(array))
-    return list(places), codes
+    cells = array.tolist()
+    if not any(issubclass(kind, bool | np.bool_) for kind in set(map(type, cells))):
+        return _places(cells)
+    # True is 1 to a dictionary, and another category here.
+    typed, places = _places([(isinstance(value, bool | np.bool_), value) for value in cells])
+    return [value for _, value in typed], places
+
+
+def _places(cells: list[Any]) -> tuple[list[Any], NDArray[np.integer]]:
+    """Different ones, and the place of each."""
+    places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+    return list(places), np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))

@@ -12,16 +12,16 @@ from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
 from attrs import evolve, frozen
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
 from privledger.facts.text_form import USUAL, TextForm
 from privledger.tables.frames import frame_names, once
 from privledger.tables.listing import TEXT, File, Listing, Paths, Piece, listed_files
-from privledger.tables.raw import Text, family
+from privledger.tables.raw import WIDE, Text, check_arrow, family, packed
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 PARQUET = (".parquet", ".pq")
@@ -87,6 +87,7 @@ def _parquet_columns(file: File, known: Container[str]) -> Mapping[str, str]:
 @contextmanager
 def _opened(file: File) -> Iterator[pq.ParquetFile]:
     """The file, for as long as it is read. What Arrow says is left out: it may quote a cell."""
+    check_arrow(f"{file.name}: a Parquet file")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -182,36 +183,24 @@ class Recoded:
                 return held if self._swaps is None else held.translate(self._swaps)
 
 
-def _as_written(texts: pa.Array, form: TextForm) -> pa.Array:
+def _as_written(cells: NDArray[np.generic], form: TextForm) -> NDArray[np.generic]:
     """Cells with their marks in place again, and nothing where a text stands for that."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if form.swaps is not None and len(texts):
-        held = pa.concat_arrays([texts])
-        valid, places, letters = held.buffers()
-        if letters is not None:
-            held = pa.Array.from_buffers(held.type, len(held), [
-                valid, places, pa.py_buffer(letters.to_pybytes().translate(form.swaps))],
-                held.null_count, held.offset)
-        texts = held
+    if form.swaps is not None:
+        cells = packed([cell.translate(form.swaps) for cell in cells.tolist()])
     if form.missing:
-        absent = pc.is_in(texts, value_set=pa.array(form.missing, texts.type))
-        texts = pc.if_else(absent, pa.scalar("", texts.type), texts)
-    return texts
+        cells = np.where(np.isin(cells, [one.encode() for one in form.missing]), b"", cells)
+    return cells
 
 
 @contextmanager
 def _readable(file: File, form: TextForm) -> Iterator[IO[bytes]]:
     """The file's bytes, for as long as they are read. No library that reads ahead takes part: a
     refusal leaves no thread behind."""
-    import pyarrow as pa
-
     zipped = file.path.endswith(".gz")
     try:
         with cast(IO[bytes], gzip.open(file.path) if zipped else open(file.path, "rb")) as stream:
             yield stream if form == USUAL else cast(IO[bytes], Recoded(stream, form))
-    except (pa.ArrowException, ValueError) as error:
+    except ValueError as error:
         raise _explained(error, file, f"not a CSV file in {form.encoding.upper()}") from None
     except (OSError, EOFError, zlib.error) as error:
         raise _explained(error, file, "not a gzip file that can be read: cut off, or damaged"
@@ -269,7 +258,7 @@ def _first_row(stream: IO[bytes], file: File, form: TextForm
     if line.count(b",") >= _COLUMNS:
         raise DataError(f"{file.name}: more than {_COLUMNS} columns")
     cells = _cells(line.rstrip(b"\r\n") + end, end, None, file)
-    return tuple(_as_written(_texts(cells), evolve(form, missing=())).to_pylist()), end, (
+    return tuple(Text(_as_written(_texts(cells), evolve(form, missing=()))).texts), end, (
         held[len(line):])
 
 
@@ -399,26 +388,38 @@ def _check_breaks(held: NDArray[np.uint8], marks: NDArray[np.intp], within: NDAr
                     "closed, or a cell holds rows; write cells without line breaks")
 
 
-def _texts(cells: _Cells, place: int | None = None) -> pa.Array:
-    """One column, or all cells, as Arrow's texts.
+def _texts(cells: _Cells, place: int | None = None) -> NDArray[np.generic]:
+    """One column, or all cells, as `packed` has them.
 
     Raises:
-        pyarrow.ArrowInvalid: not UTF-8.
+        UnicodeDecodeError: not UTF-8.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    chosen = slice(None) if place is None else slice(place, None, cells.starts.shape[1])
+    starts, ends = cells.starts.reshape(-1)[chosen], cells.ends.reshape(-1)[chosen]
+    found = _cut_out(cells.data, starts, ends)
+    if cells.escaped:
+        found = packed([cell.replace(b'""', b'"') for cell in found.tolist()])
+    if not cells.data.isascii():
+        b"\n".join(found.tolist()).decode()
+    return found
 
-    starts, ends = cells.starts.reshape(-1), cells.ends.reshape(-1)
-    between = np.empty(2 * len(starts) + 1, dtype=np.int32)  # a cell, what is behind it, a cell...
-    between[:-1:2], between[1::2] = starts, ends
-    between[-1] = len(cells.data)
-    every = pa.Array.from_buffers(pa.binary(), 2 * len(starts), [
-        None, pa.py_buffer(between), pa.py_buffer(cells.data)])
-    width = cells.starts.shape[1]
-    chosen = np.arange(0 if place is None else 2 * place, 2 * len(starts),
-                       2 if place is None else 2 * width, dtype=np.int32)
-    found = every.take(pa.array(chosen)).cast(pa.string())
-    return pc.replace_substring(found, '""', '"') if cells.escaped else found
+
+def _cut_out(data: bytes, starts: NDArray[np.int32], ends: NDArray[np.int32]
+             ) -> NDArray[np.generic]:
+    """The same as `packed`, of all cells at once but for those at the end of the data."""
+    sizes = ends - starts
+    width = max(1, int(sizes.max(initial=0)))
+    whole = int(np.searchsorted(starts, len(data) - width, side="right"))
+    if width * len(starts) > WIDE or not whole:
+        return packed([data[start:end] for start, end in zip(starts.tolist(), ends.tolist(),
+                                                             strict=True)])
+    letters = np.zeros((len(starts), width), dtype=np.uint8)
+    letters[:whole] = sliding_window_view(np.frombuffer(data, dtype=np.uint8), width)[
+        starts[:whole]]
+    letters[:whole] *= np.arange(width) < sizes[:whole, None]
+    for row in range(whole, len(starts)):
+        letters[row, :sizes[row]] = np.frombuffer(data[starts[row]:ends[row]], dtype=np.uint8)
+    return letters.view(f"S{width}").reshape(-1)
 
 
 def _blocks(stream: IO[bytes], held: bytes, end: bytes, file: File) -> Iterator[bytes]:
@@ -473,5 +474,5 @@ def _read_csv(file: File, header: tuple[str, ...], names: tuple[str, ...], rows:
             cells = _cells(block, end, len(header), file)
             columns = {name: _as_written(_texts(cells, places[name]), form) for name in names}
             for start in range(0, len(cells.starts), rows):
-                yield Piece(file.name, {name: Text(column.slice(start, rows), form.decimal)
+                yield Piece(file.name, {name: Text(column[start:start + rows], form.decimal)
                                         for name, column in columns.items()})

@@ -30,7 +30,7 @@ def scanned(path, content, names=("x", "note")):
     columns = [[] for _ in names]
     for piece in origin.pieces(names, 1 << 18):
         for name, held in zip(names, columns, strict=True):
-            held.extend(piece.columns[name].array.to_pylist())
+            held.extend(piece.columns[name].texts)
     return list(zip(*columns, strict=True))
 
 
