@@ -184,8 +184,9 @@ def clear_left_behind() -> None:
     """
     for base in {tempfile.gettempdir(), "/tmp", "/var/tmp"}:
         with suppress(OSError):
-            for old in Path(base).glob(f"{_PREFIX}*"):
-                _sweep(old)
+            for old in os.listdir(base):  # many: a pattern would take as long as an opening
+                if old.startswith(_PREFIX):
+                    _sweep(Path(base, old))
 
 
 def _sweep(path: Path) -> None:
