@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import evolve
@@ -29,7 +29,7 @@ from privledger.cli.output import (
 from privledger.cli.terminal import flow, quiet_option, text, verdict_text
 from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.gate import NOT_TRUSTED
-from privledger.ledger import Entry, History
+from privledger.ledger import History
 from privledger.ledger.view_records import note_of
 from privledger.numerals import many
 from privledger.reports import Survey
@@ -95,9 +95,8 @@ def read_page(ledger: str, records: ShownPerson, publishable: bool,
             found, state, entries = laid_out(store, seen, known.comparison)
             if any(map(note_of, (*state.grants.values(), *seen.seen.grants.kept))):
                 state = History(store, writable=False).full()  # what records spent needs all
-            return page_of(store, state, evolve(found, grants=tuple(found.grants)),
-                           cast(Sequence[Entry], entries), shown=records,
-                           publishable=publishable)
+            return page_of(store, state, evolve(found, grants=tuple(found.grants)), entries,
+                           shown=records, publishable=publishable)
         except Exception as error:
             rows = list(store.rows())
             # An edited entry may hold anything: what is wrong with it is found already.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from attrs import evolve, frozen
@@ -187,7 +187,7 @@ def _name(location: str) -> str:
     return clean(PurePath(place_shown(location)).stem, 80) or "ledger in memory"
 
 
-def page_of(store: Store, state: State, report: LedgerReport, entries: Sequence[Entry], *,
+def page_of(store: Store, state: State, report: LedgerReport, entries: Iterable[Entry], *,
             shown: ShownPerson | None = None, publishable: bool = False) -> Page:
     """Args:
         report: of the same entries. shown: which per-record parts go in; ignored if publishable.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -116,7 +116,7 @@ class People:
     digests: str = ""
 
 
-def people(store: Store, state: State, entries: Sequence[Entry],
+def people(store: Store, state: State, entries: Iterable[Entry],
            shown: ShownPerson) -> tuple[People, ...]:
     """Every data set for which a grant counted by record; of a ledger whose promise is about people
     everybody in the roster, by place, in one."""
@@ -134,7 +134,7 @@ def people(store: Store, state: State, entries: Sequence[Entry],
     return (found,)
 
 
-def filtered_rounds(entries: Sequence[Entry]) -> dict[str, int]:
+def filtered_rounds(entries: Iterable[Entry]) -> dict[str, int]:
     """How many releases of each grant went through a filter."""
     found: dict[str, int] = {}
     for event in readable(entries, Released):
