@@ -99,7 +99,8 @@ def local_cluster(workers: int, security: Security | None = None) -> Iterator[Cl
             with cluster, Client(cluster) as client:
                 yield client
             return
-    raise EngineError(f"the local cluster did not start: {told}")
+    raise EngineError(f"the local cluster did not start ({told}). Each worker imports the script "
+                      "anew: start the cluster below `if __name__ == \"__main__\":`")
 
 
 ENGINES: Final = ("local", "dask")

@@ -10,6 +10,7 @@ import numpy as np
 from measure import fsync_rate, spread, table, times
 
 import privledger as pl
+from privledger.guard.handle import _granted
 from privledger.ledger import ScopeSpend
 from privledger.noise.source import SystemSource
 
@@ -23,18 +24,20 @@ def _ledger(folder: str) -> tuple[pl.Ledger, pl.Dataset]:
     return ledger, ledger.protect({"x": values}, values, SCHEMA)
 
 
-def charging() -> list[list[str]]:
+def charging(sizes: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000),
+             grants: int = 200) -> list[list[str]]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         ledger, data = _ledger(folder)
-        total = 111_110
+        total = sum(sizes)
         noise = pl.calibrate(lambda z: pl.Repeat(pl.Gaussian(z), total), 0.9, 1e-6)
         node = pl.Gaussian(noise)
         session = ledger.request(pl.Repeat(node, total), data, learner="benchmark")
-        for size in (10, 100, 1000, 10_000, 100_000):
+        inside = _granted(session)._inside
+        for size in sizes:
             start = time.perf_counter()
             for _ in range(size):
-                session.charge(node, (), "question", 1)
+                inside.charge(node, (), "question", 1)
             each = (time.perf_counter() - start) / size * 1e6
             rows.append([f"charge in memory, after {size} more", f"{each:.2f} us", "10 us"])
         start = time.perf_counter()
@@ -54,14 +57,15 @@ def charging() -> list[list[str]]:
                 return
 
         refused()
-        found = [value * 1e6 for value in times(refused, 500)]
+        found = [value * 1e6 for value in times(refused, 2 * grants)]
         rows.append(["refusal", spread(found) + " us", "200 us"])
         ledger.close()
     with tempfile.TemporaryDirectory() as folder:
         ledger, data = _ledger(folder)
-        small = pl.Gaussian(pl.calibrate(lambda z: pl.Repeat(pl.Gaussian(z), 400), 0.9, 1e-6))
+        small = pl.Gaussian(pl.calibrate(
+            lambda z: pl.Repeat(pl.Gaussian(z), 2 * grants), 0.9, 1e-6))
         found = []
-        for _ in range(200):
+        for _ in range(grants):
             start = time.perf_counter()
             with ledger.request(small, data):
                 found.append((time.perf_counter() - start) * 1e3)

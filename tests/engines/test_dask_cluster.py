@@ -238,6 +238,16 @@ def test_every_number_is_checked(client, name, value):
         pl.engines.Dask(client, **{name: value})
 
 
+def test_a_cluster_that_does_not_start_says_what_a_script_needs(monkeypatch):
+    def broken(**_):
+        raise RuntimeError("in the middle of its bootstrapping phase")
+
+    monkeypatch.setattr("distributed.LocalCluster", broken)
+    with pytest.raises(EngineError, match="below `if __name__") as caught, local_cluster(1):
+        pass
+    assert "bootstrapping" not in str(caught.value)
+
+
 @pytest.mark.parametrize("given", [None, "tcp://127.0.0.1:1", object()])
 def test_anything_but_a_client_is_refused(given):
     with pytest.raises(InvalidValue, match="client"):
