@@ -27,6 +27,7 @@ from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import History
 from privledger.ledger.events import Protected
 from privledger.ledger.holder import now
+from privledger.noise.seeded import SeededSource
 from privledger.noise.source import KEY_BYTES, NoiseSource
 from privledger.people.ids import Persons
 from privledger.spool.folder import Folder
@@ -95,8 +96,10 @@ def more_chunks(old: ChunkTable, portions: Iterable[Portion], source: NoiseSourc
 
 
 def _secret(source: NoiseSource) -> bytes:
-    """A key of the table's private coins, from the ledger's own source."""
-    words: NDArray[np.uint64] = source.integers64(KEY_BYTES // 8)
+    """A key of the table's private coins, from the ledger's own source. In a simulation it leaves
+    the noise as it is in memory."""
+    draw = source.apart if isinstance(source, SeededSource) else source.integers64
+    words: NDArray[np.uint64] = draw(KEY_BYTES // 8)
     return words.astype("<u8").tobytes()
 
 

@@ -62,6 +62,13 @@ class SeededSource:
     def __init__(self, seed: int) -> None:
         self._seed = count("seed", seed, least=0)
         self._generator = np.random.default_rng(self._seed)
+        self._apart = 0
+
+    def apart(self, size: int) -> NDArray[np.uint64]:
+        """Words of a generator of their own: the noise that follows is as if none were drawn."""
+        self._apart += 1
+        words = np.random.default_rng((self._seed, self._apart))
+        return words.integers(0, 1 << 64, size=count("size", size, least=0), dtype=np.uint64)
 
     def describe(self) -> str:
         """One line for reports and records."""

@@ -49,8 +49,6 @@ def simulation():
 
 
 def protected(ledger, engine=None, **more):
-    if engine is None:  # chunks take a key of their coins first
-        ledger._source.integers64(4)
     return ledger.protect(*TABLE, SCHEMA, engine=engine, **more)
 
 
