@@ -27,10 +27,10 @@ from privledger_learners.linear_model import (
     wide_range,
 )
 
-MOMENTUM, ROW_CAP, CLIP, TIME, POWER = 0.8, 1.5, 0.5, 1.2, 1.35
+MOMENTUM, ROW_CAP, CLIP, TIME = 0.8, 1.5, 0.5, 1.2
 SCALE_SHARE, CLIP_SHARE = 0.2, 0.03
 MOST_NUMBERS = 4096
-WAVES, TURNS = 100, 0.32
+WAVES, TURNS, WEAK = 100, 0.32, 100.0
 
 
 @frozen
@@ -152,7 +152,9 @@ class Descent:
         score = data.score(loss_of(schema), begin, center=center, scale=scale)
         signal = n_hat / self.noise / width
         clip = self._clip(score, signal) * longer
-        time = min(4500.0, TIME * signal**POWER)
+        time = min(4500.0, TIME * signal**1.35)
+        if signal < WEAK and not self.waves:  # little is learned in that time by many columns
+            time *= max(width / 3, 1.0) ** 0.9
         rate = (1 - MOMENTUM) * time / rule.steps / (
             (1.0 if rule.regression else 0.25) * longer**2)
         shape = (score_width(schema), encoding.count)
