@@ -469,7 +469,7 @@ def render_claims(out: Console, claims: tuple[ClaimStep, ...], *, notes: bool = 
 def render_fit(out: Console, price: PriceFigures) -> None:
     """The last line: granted or not."""
     if price.refusal is None:
-        out.print(text(f"fits: epsilon {charge(price.spent)} is spent before it, "
+        out.print(text(f"The run fits: epsilon {charge(price.spent)} is spent before it, "
                        f"{charge(price.total)} after it", GREEN))
     else:
         out.print(text(price.refusal, RED))

@@ -149,7 +149,7 @@ def _render_lines(out: Console, lines: Sequence[SpendLine], simulated: bool,
     for line in (*([text("NOT PRIVATE: simulation", RED)] if simulated else []), *told):
         out.print(line)
     for one in lines:
-        out.print(text(f"{one.time or 'undated'}  {one.learner or 'nobody named'} on "
+        out.print(text(f"{one.time or 'undated'}  {one.learner or 'no learner named'} on "
                        f"{one.data} ({one.grant})"))
         rounds = "all rounds" if one.rounds is None else many(one.rounds, "round")
         out.print(text(f"    {charge(one.amount)} of {charge(one.cap)} "

@@ -257,7 +257,7 @@ quiet_option = click.option("--quiet", is_flag=True, expose_value=False, callbac
                             help="Show no progress.")
 
 
-class Bars:
+class StepBars:
     """A bar for each kind of step. No thread draws them: whoever works tells how far it is."""
 
     def __init__(self) -> None:
@@ -306,7 +306,7 @@ def progress() -> Iterator[None]:
             _QUIET):
         yield
         return
-    bars = Bars()
+    bars = StepBars()
     before = SHOWN.set(bars)
     try:
         yield
@@ -323,7 +323,7 @@ def watching(book: Ledger, releases: int | None) -> Iterator[None]:
         releases: to come, if that is known.
     """
     bars = SHOWN.get()
-    if isinstance(bars, Bars):
+    if isinstance(bars, StepBars):
         book.on_rows = lambda done: bars.tell("rows written to chunks", done)
         book.on_chunks = lambda done, of: bars.tell("chunks of a release", done, of)
         book.on_release = lambda done: bars.tell("releases", done, releases)

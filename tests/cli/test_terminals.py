@@ -143,6 +143,6 @@ def test_a_fit_an_answer_and_an_audit_show_their_steps(run_file, monkeypatch, ca
 
 def test_steps_are_the_items_themselves_and_bars_wait():
     assert list(stepwise("nothing", [1, 2])) == [1, 2]
-    bars = terminal.Bars()
+    bars = terminal.StepBars()
     assert list(bars("quick", iter("abc"))) == ["a", "b", "c"]
     assert bars._bars is None  # gone before anybody could read it
