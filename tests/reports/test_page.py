@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,6 +119,19 @@ def test_without_script_the_page_has_every_number_that_a_reader_needs():
     assert still.count('class="cell"') == len(made.body.icicle.cells)
     assert made.body.time_line.path in still
     assert all(html.escape(plan.text) in still for plan in made.body.plans)
+
+
+def test_the_stair_of_many_charges_is_whole(monkeypatch):
+    monkeypatch.setattr("privledger.reports.page.charts.MOST_DOTS", 2)
+    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp")
+    data = ledger.protect({"stay": np.linspace(0, 60, 30)}, SCHEMA, name="patients")
+    for _ in range(60):
+        ledger.request(pl.Gaussian(100.0), data).close()
+    made = page(ledger)
+    path = made.body.time_line.path.replace("H", "H" + "0" * 100)  # 6,000 signs
+    assert re.fullmatch(r"M[\d.]+,208(H[\d.]+V[\d.]+){60}H0*1000", path)
+    line = evolve(made.body.time_line, path=path)
+    assert path in render_page(evolve(made, body=evolve(made.body, time_line=line)))
 
 
 def test_a_refusal_names_the_cap_that_refused():

@@ -211,8 +211,8 @@ def time_line(seen: PageHistory, hues: Mapping[str, int],
     start, end = (at[0], at[-1]) if dated else (0.0, float(moves[-1].place))
     most = min(max(1.0, *(one.share for one in moves)), 1e9)
     steps = (0.0, 0.25, 0.5, 0.75, 1.0) if most == 1.0 else whole_ticks(most)
-    path, dots, places, heaps, windows = "", list[Dot](), dict[str, tuple[float, float]](), \
-        list[Dot](), list[Tick]()
+    stair, places = dict[float, float](), dict[str, tuple[float, float]]()
+    dots, heaps, windows = list[Dot](), list[Dot](), list[Tick]()
     for mark, when in zip(seen.marks, at, strict=True):
         x, y = percent_across(start, end, when), pixels_up(steps[-1], min(mark.share, most))
         date = f"{day_text(mark.time)}: " if dated else ""
@@ -225,7 +225,7 @@ def time_line(seen: PageHistory, hues: Mapping[str, int],
         elif mark.kind == "refused":
             heaps.append(Dot(x, 0, date + mark.what))
         else:
-            path += f"H{10 * x:.6g}V{y:.6g}"
+            stair[round(10 * x, 1 if len(moves) <= MOST_DOTS else 0)] = y  # a pixel, if many
             corrected, total = mark.kind == "corrected", Figure(mark.share, SHARE).text()
             said = "correction of " if corrected else "handed back: " if (
                 mark.kind == "aborted") else ""
@@ -236,6 +236,7 @@ def time_line(seen: PageHistory, hues: Mapping[str, int],
     across = tuple(Tick(percent_across(start, end, when), text)
                    for when, text in time_ticks(start, end)) if dated else (
         Tick(0.0, "start"), Tick(100.0, f"charge {moves[-1].place}"))
+    path = "".join(f"H{x:.6g}V{y:.6g}" for x, y in stair.items())
     return TimeLine(
         f"M{10 * first:.6g},{BOTTOM}{path}H1000", pixels_up(steps[-1], 1.0),
         tuple(one for one in dots if one.corrected or len(moves) <= MOST_DOTS), places,

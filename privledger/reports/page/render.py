@@ -95,7 +95,7 @@ def _plain_text(value: Any) -> Any:
 
     Line breaks stay: plans and the receipt have them, and stand in elements that keep them.
     """
-    return "\n".join(clean(line, 4000) for line in value.split("\n")) if (
+    return "\n".join(clean(line, 40_000) for line in value.split("\n")) if (
         type(value) is str) else value
 
 
