@@ -309,6 +309,8 @@ def icicle(view: View, hues: Mapping[str, int], names: Mapping[str, str]) -> Ici
     charged = [one for one in view.charges if one.amount.units]
     whole = summed_figures([one.amount for one in charged], view.rule)
     cells, paths = list[Cell](), dict[str, str]()
+    # Of many charges, each level has at most a quarter of the cells.
+    least = 4 * whole.units / MOST_CELLS if 4 * len(charged) > MOST_CELLS else 0
 
     def below(charges: Sequence[ChargeFigures], x: float, level: int, path: str) -> None:
         parts: dict[str, list[ChargeFigures]] = {}
@@ -322,7 +324,7 @@ def icicle(view: View, hues: Mapping[str, int], names: Mapping[str, str]) -> Ici
             here, width = f"{path}{place}", _percent(amount, whole)
             if level == len(levels) - 1:
                 paths[name] = here
-            if 100 * amount.units < NARROWEST * own or len(cells) >= MOST_CELLS:
+            if 100 * amount.units < NARROWEST * own or amount.units < least:
                 for one in part:
                     paths[one.name] = f"{path}few"
             else:
@@ -332,7 +334,8 @@ def icicle(view: View, hues: Mapping[str, int], names: Mapping[str, str]) -> Ici
                     below(part, x, level + 1, f"{here}/")
             x += width
         if len(sized) > 1:  # the script sizes it: what is too narrow changes with the zoom
-            hidden = [each for each in sized if _percent(each[0], whole) < NARROWEST]
+            hidden = [each for each in sized if _percent(each[0], whole) < NARROWEST
+                      or each[0].units < least]
             rest = summed_figures([each[0] for each in hidden], view.rule)
             cells.append(_cell(x - _percent(rest, whole), rest, whole, level + 1, f"{path}few",
                                f"{len(hidden)} smaller",
