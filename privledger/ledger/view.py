@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from privledger.accounting import promise
 from privledger.errors import PrivledgerError, UnsupportedNode
@@ -101,6 +101,50 @@ def lines_of(releases: Iterable[Released]) -> tuple[ReleaseLine, ...]:
             counts[key] = counts.get(key, 0) + 1
     return tuple(ReleaseLine(mechanism, question, many, cells, question.startswith(VOUCHED), kind)
                  for (kind, mechanism, question, cells), many in counts.items())
+
+
+class MadeReleases(Mapping[str, tuple[ReleaseLine, ...]]):
+    """Grant -> what was released under it, equal releases merged when somebody asks.
+
+    Attributes:
+        unread: grants with a release that is malformed: of them nothing is told.
+    """
+
+    def __init__(self) -> None:
+        self.unread: set[str] = set()
+        self._parts: dict[str, tuple[tuple[ReleaseLine, ...], ...]] = {}
+        self._alone: dict[int, tuple[tuple[ReleaseLine, ...]]] = {}
+
+    def add(self, grant: str, lines: tuple[ReleaseLine, ...]) -> None:
+        """Releases of one entry; grants that released alike share them."""
+        alone = self._alone.setdefault(id(lines), (lines,))
+        self._parts[grant] = self._parts.get(grant, ()) + alone
+
+    def parts(self, grant: str) -> tuple[tuple[ReleaseLine, ...], ...]:
+        """As the entries had them; none of a grant that is not known."""
+        return () if grant in self.unread else self._parts.get(grant, ())
+
+    @property
+    def distinct(self) -> Iterator[tuple[ReleaseLine, ...]]:
+        """Each part that there is, once."""
+        return (part for part, in self._alone.values())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, grant: str) -> tuple[ReleaseLine, ...]:
+        parts = () if grant in self.unread else self._parts[grant]
+        if len(parts) < 2:
+            return parts[0] if parts else ()
+        counts: dict[tuple[str, str, int, bool, str], int] = {}
+        for line in (line for part in parts for line in part):
+            key = line.mechanism, line.question, line.cells, line.asserted, line.kind
+            counts[key] = counts.get(key, 0) + line.count
+        return tuple(ReleaseLine(mechanism, question, count, cells, asserted, kind)
+                     for (mechanism, question, cells, asserted, kind), count in counts.items())
 
 
 # What a history was compared with, and what can therefore not have been seen.
@@ -224,7 +268,7 @@ class View:
     charges: tuple[ChargeFigures, ...]
     refused: int
     refusals: tuple[Refused, ...]
-    releases: dict[str, tuple[ReleaseLine, ...]]
+    releases: MadeReleases
     rows: dict[str, int | None]
     windows: tuple[str, ...]
     noise: tuple[str, ...]
@@ -283,7 +327,8 @@ class View:
     @cached_property
     def answers(self) -> int:
         """How many releases there are."""
-        return sum(line.count for lines in self.releases.values() for line in lines)
+        counts = {id(part): sum(line.count for line in part) for part in self.releases.distinct}
+        return sum(counts[id(part)] for name in self.releases for part in self.releases.parts(name))
 
     @cached_property
     def asserted(self) -> Vouched:
@@ -302,10 +347,10 @@ class View:
     @cached_property
     def _vouched(self) -> set[str]:
         """Names of grants and scopes that rest on an unverified claim."""
-        claimed = {id(lines) for lines in {id(one): one for one in self.releases.values()}.values()
-                   if any(line.vouched for line in lines)}  # many grants share theirs
-        return {one.name for one in self.charges
-                if one.rests_on_claims or id(self.releases.get(one.name)) in claimed}
+        claimed = {id(part) for part in self.releases.distinct
+                   if any(line.vouched for line in part)}
+        return {one.name for one in self.charges if one.rests_on_claims or (claimed and any(
+            id(part) in claimed for part in self.releases.parts(one.name)))}
 
     def vouched(self, one: ChargeFigures) -> bool:
         """Whether a grant's plan, or an answer under it, rests on an unverified claim."""
@@ -414,7 +459,7 @@ class Gatherer:
     Attributes:
         ended: what a compact state lets go of.
         tables: rows that tables declare, as they were protected last.
-        releases: grant -> equal releases merged; grants that released alike share them.
+        releases: what was released under each grant.
     """
 
     def __init__(self) -> None:
@@ -423,10 +468,8 @@ class Gatherer:
         self.tables: dict[str, int | None] = {}
         self.noise: dict[str, None] = {}
         self.refusals: list[Refused] = []
-        self.releases: dict[str, tuple[ReleaseLine, ...]] = {}
-        self._unread: set[str] = set()  # grants with a release that is malformed
+        self.releases = MadeReleases()
         self._forms: dict[int, tuple[ReleaseLine, ...]] = {}
-        self._sums: dict[tuple[int, int], tuple[tuple[ReleaseLine, ...], ...]] = {}
 
     def take(self, entries: Iterable[Entry]) -> Gatherer:
         """Entries that no audit goes along with; what cannot be read is left out."""
@@ -458,26 +501,12 @@ class Gatherer:
             try:
                 lines = lines_of([event])
             except (PrivledgerError, KeyError, TypeError, ValueError, IndexError):
-                self._unread.add(event.grant)  # the audit has a finding for it
+                self.releases.unread.add(event.grant)  # the audit has a finding for it
                 return ()
             if form is not None:
                 self._forms[form] = lines
-        before = self.releases.get(event.grant)
-        self.releases[event.grant] = lines if before is None else self._sum(before, lines)
+        self.releases.add(event.grant, lines)
         return ()
-
-    def _sum(self, first: tuple[ReleaseLine, ...],
-             second: tuple[ReleaseLine, ...]) -> tuple[ReleaseLine, ...]:
-        """Both, equal ones merged; each pair once."""
-        known = self._sums.get((id(first), id(second)))
-        if known is None:
-            counts: dict[ReleaseLine, int] = {}
-            for one in (*first, *second):
-                bare = evolve(one, count=0)
-                counts[bare] = counts.get(bare, 0) + one.count
-            known = self._sums[id(first), id(second)] = first, second, tuple(
-                evolve(one, count=count) for one, count in counts.items())
-        return known[2]
 
     def view(self, state: State, compared: Comparison | None = None) -> View:
         """What to show of the state at the end of these entries."""
@@ -490,9 +519,8 @@ class Gatherer:
             total=total_of(state), left=left_of(state), entries=state.position + 1,
             head=state.head, charges=charges, refused=state.refusals,
             refusals=tuple(self.refusals),
-            releases={name: () if name in self._unread else lines
-                      for name, lines in self.releases.items()} if self._unread else self.releases,
-            about=state.unit, windows=state.opened, rows=tables,
+            releases=self.releases, about=state.unit, windows=state.opened,
+            rows=tables,
             noise=tuple(text for text in {state.creation.noise: None, **self.noise} if text),
             policy=state.policy, compared=compared or comparison(),
             budgets=budgets_of(state, charges))

@@ -351,7 +351,7 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         tuple(dict.fromkeys([*(kind for scoped in (False, True) for one in view.charges
                                if scoped is (one.kind == "scope" or one.scope is not None)
                                for kind in one.mechanisms or ()),
-                             *(line.kind for lines in view.releases.values() for line in lines)])),
+                             *(line.kind for part in view.releases.distinct for line in part)])),
         tuple(asserted), view.simulated, isolation=tuple(dict.fromkeys(
             one.isolation for one in grants)),
         windows=view.windows, budget_delta=view.budget.delta, data=view.tables, unit=view.about,
