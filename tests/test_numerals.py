@@ -122,12 +122,13 @@ BY_HAND = {
     "errors.py": {"allowed"},                        # a limit of a process
     "broker/channel.py": {"self.patience"},          # seconds
     "guard/reserve.py": {"MOST_WAIT"},               # seconds
-    "questions/row_encoding.py": {"MOST_REACH", "MOST_WEIGHT", "size"},  # norms of public vectors
+    "questions/row_encoding.py": {"MOST_REACH", "MOST_WEIGHT", "MOST_WAVE",
+                                  "size"},  # norms of public vectors
     "questions/sums.py": {"math.fsum(bounds)", "mechanism.l1_sensitivity"},
     "questions/question.py": {"least", "most", "low", "high"},  # sensitivities
-    "reports/page/marks.py": {                       # places in a drawing, and axes
-        "x", "y", "100 * part", "tick", "100 * place / len(counts)",
-        "100 * (place + 1) / len(counts)", "count / size", "count", "place * step"},
+    "reports/page/charts.py": {                      # places in a drawing, and axes
+        "x", "y", "part", "10 * first", "100 * one", "place * wide", "(place + 1) * wide",
+        "count / size", "count", "place * step"},
     "reports/page/past.py": {"across(x)", "up(1.0)", "up(move.left)", "100 * part"},  # likewise
 }
 
@@ -158,7 +159,7 @@ def test_no_template_formats_a_charge_by_hand():
     for path in (ROOT / "reports" / "templates").iterdir():
         text = path.read_text(encoding="utf-8")
         # The one `round` is the width of a bar.
-        assert len(re.findall(r"\|\s*(?:round|format)\b", text)) == (path.name == "report.html.j2")
+        assert len(re.findall(r"\|\s*(?:round|format)\b", text)) == (path.name == "parts.html.j2")
         if path.suffix == ".js":
             assert text.count("toFixed") == 2  # both inside percent(), compared with the share
             assert "toPrecision" not in text

@@ -104,8 +104,10 @@ def fourier_waves(numbers: int, many: int, turns: float) -> np.ndarray:
         turns: standard deviation of the turns per unit, over all numbers together.
     """
     rng = np.random.default_rng(0)  # the same for every model of so many numbers
-    directions = rng.normal(size=(many, numbers)) * turns / np.sqrt(max(numbers, 1))
-    return np.column_stack([directions, rng.uniform(0.0, 1.0, many)])
+    coins = rng.uniform(size=(2, many, numbers))  # two make one of a normal law
+    directions = np.sqrt(-2 * np.log1p(-coins[0])) * np.cos(2 * np.pi * coins[1])
+    return np.column_stack([directions * turns / np.sqrt(max(numbers, 1)),
+                            rng.uniform(size=many)])
 
 
 def wide_range(column: pl.Column) -> bool:

@@ -98,6 +98,7 @@ class _Arrivals(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Sequence[str] | None,
                   target: ModuleType | None = None) -> ModuleSpec | None:
+        """What the others find, so that the classes change places once it has run."""
         if fullname not in _STAND_INS:
             return None
         specs = (finder.find_spec(fullname, path, target)

@@ -69,7 +69,7 @@ def report(ledger: str, output: str, include_records: bool, publishable: bool, f
     check_free(output, ledger, force=force)
     known = kept_elsewhere(receipt, None, key_file, public_key)
     page = read_page(ledger, ShownPerson(vectors=include_records), publishable, known)
-    data, body, verdict = render_page(page).encode("utf-8"), page.body, page.verdict
+    data, body, verdict = render_page(page).encode("utf-8"), page.content, page.verdict
     write(output, data, confidential=not page.publishable)
     if page.confidential:
         note(CONFIDENTIAL)

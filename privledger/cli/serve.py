@@ -56,8 +56,8 @@ class Site:
         position = self._ledger._history.refresh().position
         if path in self._made and position != self._at:
             page = read_page(self._place, ShownPerson(), publishable=False)
-            value = {"judgement": page.verdict.as_dict()} if page.body is None else (
-                page.body.report.as_dict())
+            value = {"judgement": page.verdict.as_dict()} if page.content is None else (
+                page.content.report.as_dict())
             self._made = {"/": (HTML, render_page(page)),
                           "/figures": (JSON, inert_json(as_json(value)))}
             self._at, self.findings = position, len(page.verdict.findings)

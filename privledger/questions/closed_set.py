@@ -133,6 +133,9 @@ def parts_of(kind: Any) -> tuple[WireField, ...]:
 
 
 def _part(name: str, hint: Any, nested: int = 0) -> WireField:
+    alias = getattr(get_origin(hint), "__value__", None)
+    if alias is not None:  # what NumPy calls NDArray from Python 3.12 on
+        hint = alias[get_args(hint)]
     choices = [one for one in (get_args(hint) or (hint,)) if one not in (NoneType, slice)]
     if NoneType in get_args(hint):
         sliced = slice in get_args(hint)

@@ -326,9 +326,16 @@ class Ask:
         raise NotImplementedError
 
     def merge(self, a: Any, b: Any) -> Any:
-        """Two chunks' sketches as one: addition, so the order never matters."""
+        """Two chunks' sketches as one: addition, so the order never matters.
+
+        Raises:
+            TypeError, ValueError: one of them is no sketch, or of another shape.
+        """
         if type(a) is tuple:
-            return tuple(one + other for one, other in zip(a, b, strict=True))
+            return tuple(Ask.merge(self, *both) for both in zip(a, b, strict=True))
+        arrays = [one.shape if type(one) is np.ndarray else None for one in (a, b)]
+        if isinstance(a, int | float) or isinstance(b, int | float) or arrays[0] != arrays[1]:
+            raise TypeError("sketches of two shapes")
         return a + b
 
     def finish(self, merged: Any, noise: Noise) -> Any:

@@ -38,7 +38,7 @@ class Text:
     """Cells as a text file has them. An empty one is missing.
 
     Attributes:
-        cells: in UTF-8, shape (n,), as `packed` makes them. decimal: the mark in numbers.
+        cells: in UTF-8, shape (n,), as `packed_cells` makes them. decimal: the mark in numbers.
     """
 
     cells: NDArray[np.generic]
@@ -60,7 +60,7 @@ class Text:
         return [cell.decode() for cell in self.cells.tolist()]
 
 
-def packed(cells: list[bytes]) -> NDArray[np.generic]:
+def packed_cells(cells: list[bytes]) -> NDArray[np.generic]:
     """Cells in one array of bytes, or as objects where few of them are long."""
     widest = max(map(len, cells), default=1) or 1
     if widest * len(cells) <= WIDE:

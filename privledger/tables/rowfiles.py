@@ -19,7 +19,7 @@ from privledger.errors import DataError
 from privledger.facts.text_form import USUAL, TextForm
 from privledger.tables.frames import frame_names, once
 from privledger.tables.listing import TEXT, File, Listing, Paths, Piece, listed_files
-from privledger.tables.raw import WIDE, Text, check_arrow, family, packed
+from privledger.tables.raw import WIDE, Text, check_arrow, family, packed_cells
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -186,7 +186,7 @@ class Recoded:
 def _as_written(cells: NDArray[np.generic], form: TextForm) -> NDArray[np.generic]:
     """Cells with their marks in place again, and nothing where a text stands for that."""
     if form.swaps is not None:
-        cells = packed([cell.translate(form.swaps) for cell in cells.tolist()])
+        cells = packed_cells([cell.translate(form.swaps) for cell in cells.tolist()])
     if form.missing:
         cells = np.where(np.isin(cells, [one.encode() for one in form.missing]), b"", cells)
     return cells
@@ -389,7 +389,7 @@ def _check_breaks(held: NDArray[np.uint8], marks: NDArray[np.intp], within: NDAr
 
 
 def _texts(cells: _Cells, place: int | None = None) -> NDArray[np.generic]:
-    """One column, or all cells, as `packed` has them.
+    """One column, or all cells, as `packed_cells` has them.
 
     Raises:
         UnicodeDecodeError: not UTF-8.
@@ -398,7 +398,7 @@ def _texts(cells: _Cells, place: int | None = None) -> NDArray[np.generic]:
     starts, ends = cells.starts.reshape(-1)[chosen], cells.ends.reshape(-1)[chosen]
     found = _cut_out(cells.data, starts, ends)
     if cells.escaped:
-        found = packed([cell.replace(b'""', b'"') for cell in found.tolist()])
+        found = packed_cells([cell.replace(b'""', b'"') for cell in found.tolist()])
     if not cells.data.isascii():
         b"\n".join(found.tolist()).decode()
     return found
@@ -406,12 +406,12 @@ def _texts(cells: _Cells, place: int | None = None) -> NDArray[np.generic]:
 
 def _cut_out(data: bytes, starts: NDArray[np.int32], ends: NDArray[np.int32]
              ) -> NDArray[np.generic]:
-    """The same as `packed`, of all cells at once but for those at the end of the data."""
+    """The same as `packed_cells`, of all cells at once but for those at the end of the data."""
     sizes = ends - starts
     width = max(1, int(sizes.max(initial=0)))
     whole = int(np.searchsorted(starts, len(data) - width, side="right"))
     if width * len(starts) > WIDE or not whole:
-        return packed([data[start:end] for start, end in zip(starts.tolist(), ends.tolist(),
+        return packed_cells([data[start:end] for start, end in zip(starts.tolist(), ends.tolist(),
                                                              strict=True)])
     letters = np.zeros((len(starts), width), dtype=np.uint8)
     letters[:whole] = sliding_window_view(np.frombuffer(data, dtype=np.uint8), width)[

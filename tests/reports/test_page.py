@@ -95,14 +95,14 @@ def test_the_page_tells_the_ledgers_own_numbers():
                   ledger.receipt.head, "CONFIDENTIAL", "1 refused"):
         assert words in read.text, words
     assert f"epsilon {short(ledger.spent):g} of 2 spent" in read.text
-    view = made.body.report.view
+    view = made.content.report.view
     spent, _, risk = made.head.gauges
     assert (spent.number, spent.share) == (view.spent.text(4), view.total.share.value)
-    words = " ".join(made.body.risk.sentences)
+    words = " ".join(made.content.risk.sentences)
     assert all(line.removesuffix(" This is for the whole budget.") in words for line in risk.lines)
     assert float(spent.number) >= ledger.spent and f"{risk.number} instead" in read.text
-    assert made.body.history.moves[-1].share == view.total.share.value
-    assert sum(row.keys[2] for row in made.body.rows) == pytest.approx(view.total.share.value)
+    assert made.content.history.moves[-1].share == view.total.share.value
+    assert sum(row.keys[2] for row in made.content.rows) == pytest.approx(view.total.share.value)
     assert made.head.facts.startswith("Promise: epsilon 2 at delta 1e-06 for each record. 2 grants")
 
 
@@ -114,11 +114,11 @@ def test_without_script_the_page_has_every_number_that_a_reader_needs():
     made = page(ledger)
     text = render_page(made)
     still = text.partition("<script")[0]
-    for row in made.body.rows:
+    for row in made.content.rows:
         assert all(f">{html.escape(cell)}" in still for cell in row.cells)
-    assert still.count('class="cell"') == len(made.body.icicle.cells)
-    assert made.body.time_line.path in still
-    assert all(html.escape(plan.text) in still for plan in made.body.plans)
+    assert still.count('class="cell"') == len(made.content.icicle.cells)
+    assert made.content.time_line.path in still
+    assert all(html.escape(plan.text) in still for plan in made.content.plans)
 
 
 def test_the_stair_of_many_charges_is_whole(monkeypatch):
@@ -128,10 +128,10 @@ def test_the_stair_of_many_charges_is_whole(monkeypatch):
     for _ in range(60):
         ledger.request(pl.Gaussian(100.0), data).close()
     made = page(ledger)
-    path = made.body.time_line.path.replace("H", "H" + "0" * 100)  # 6,000 signs
+    path = made.content.time_line.path.replace("H", "H" + "0" * 100)  # 6,000 signs
     assert re.fullmatch(r"M[\d.]+,208(H[\d.]+V[\d.]+){60}H0*1000", path)
-    line = evolve(made.body.time_line, path=path)
-    assert path in render_page(evolve(made, body=evolve(made.body, time_line=line)))
+    line = evolve(made.content.time_line, path=path)
+    assert path in render_page(evolve(made, content=evolve(made.content, time_line=line)))
 
 
 def test_a_refusal_names_the_cap_that_refused():
@@ -143,7 +143,7 @@ def test_a_refusal_names_the_cap_that_refused():
             ledger.request(node, data, learner="greedy", labels=labels)
     ledger._history.flush()
     made = page(ledger)
-    assert [one.by for one in made.body.refusals] == ["team a", "the whole ledger"]
+    assert [one.by for one in made.content.refusals] == ["team a", "the whole ledger"]
     assert made.head.chips[2].title == "2 refusals"
     tightest = made.head.gauges[1]
     assert tightest.title == "Tightest cap: team a" and tightest.of == "of 0.5 epsilon"
@@ -157,13 +157,13 @@ def test_amber_is_for_something_to_do():
     made = page(ledger)
     assert [one.tone for one in made.head.chips] == ["ok", "todo", "info", "info"]
     assert made.head.chips[1].title == "1 unverified claim"
-    assert [row.unverified for row in made.body.rows] == [True, False, False]
-    assert len(made.body.claims) == 1 and "an author's word" in made.body.claims[0]
+    assert [row.unverified for row in made.content.rows] == [True, False, False]
+    assert len(made.content.claims) == 1 and "an author's word" in made.content.claims[0]
     ledger.correct(next(iter(ledger.state.grants)), pl.Gaussian(0.1), "too little noise")
     made = page(ledger)
     assert (made.head.tone, made.head.word) == ("bad", "Promise broken") and made.head.todo
     assert made.head.gauges[0].tone == made.head.gauges[2].tone == "bad"
-    assert made.head.gauges[2].number == "no bound" and not made.body.people
+    assert made.head.gauges[2].number == "no bound" and not made.content.people
 
 
 def test_a_ledger_of_many_grants_keeps_the_dearest_and_counts_the_rest(monkeypatch):
@@ -173,18 +173,18 @@ def test_a_ledger_of_many_grants_keeps_the_dearest_and_counts_the_rest(monkeypat
     for noise in (40.0, 10.0, 30.0, 20.0, 50.0):
         ledger.request(pl.Gaussian(noise), data, learner=f"noise {noise:g}").close()
     made = page(ledger)
-    assert [row.cells[2] for row in made.body.rows] == ["noise 20", "noise 30", "noise 10"]
-    count, share = made.body.more
+    assert [row.cells[2] for row in made.content.rows] == ["noise 20", "noise 30", "noise 10"]
+    count, share = made.content.more
     left = sum(one.amount.share.value for one in ledger_report(
         ledger._history.store, ledger.state).view.charges) - sum(
-        row.keys[2] for row in made.body.rows)
+        row.keys[2] for row in made.content.rows)
     assert count == 2 and float(share.removesuffix(" %")) >= 100 * left > 0
     assert "2 grants with smaller charges" in Reader(render_page(made)).text
 
 
 def test_every_records_spend_is_the_one_that_record_tells():
     ledger = lived()
-    (one,) = page(ledger, shown=ShownPerson(vectors=True)).body.people
+    (one,) = page(ledger, shown=ShownPerson(vectors=True)).content.people
     assert one.records == 40 and sum(one.counts) == 40
     for top in one.top:
         spend = ledger.record(top.row, "patients")
@@ -229,7 +229,7 @@ def test_too_many_sources_leave_the_total_only(monkeypatch):
     from privledger.reports.page import people
     monkeypatch.setattr(people, "MOST_VALUES", 39)
     ledger = lived()
-    (one,) = page(ledger, shown=ShownPerson(vectors=True)).body.people
+    (one,) = page(ledger, shown=ShownPerson(vectors=True)).content.people
     assert one.sources[0].spent == "" and one.total
     found = numbers(one.total, 40) * (one.cap / one.levels)
     assert found[0] >= ledger.record(0, "patients").total * (1 - 1e-11)
@@ -355,15 +355,15 @@ def test_scopes_and_late_arrivals_add_up_as_record_says():
             data = ledger.append(data, {"stay": np.full(10, 60.0)})
     ledger.request(ROUND, data, learner="whole").close()
     made = page(ledger, shown=ShownPerson(vectors=True))
-    (one,) = made.body.people
+    (one,) = made.content.people
     assert [source.length for source in one.sources] == [30, 40]
     assert one.cap == pytest.approx(0.01 + ROUND.noise_multiplier**-2, rel=1e-9)
     for top in one.top:
         assert top.total == pytest.approx(ledger.record(top.row, "patients").total, rel=1e-12)
     assert {rounds for top in one.top for _, rounds in top.lines if top.row >= 30} >= {-1}
-    assert [dict(row.facts).get("Paid for by") for row in made.body.rows] == [
+    assert [dict(row.facts).get("Paid for by") for row in made.content.rows] == [
         None, "shared", "shared", None]
-    assert [row.keys[2] > 0 for row in made.body.rows] == [True, False, False, True]
+    assert [row.keys[2] > 0 for row in made.content.rows] == [True, False, False, True]
 
 
 def test_what_was_handed_back_is_back():
@@ -373,9 +373,9 @@ def test_what_was_handed_back_is_back():
         raise RuntimeError
     ledger.request(pl.Gaussian(30.0), data, learner="stays").close()
     made = page(ledger)
-    moves, view = made.body.history.moves, made.body.report.view
+    moves, view = made.content.history.moves, made.content.report.view
     assert len(moves) == 3 and moves[1].share == 0.0
-    assert [cell.name for cell in made.body.icicle.cells if cell.level == 2] == ["stays"]
+    assert [cell.name for cell in made.content.icicle.cells if cell.level == 2] == ["stays"]
     assert moves[-1].share == view.total.share.value
 
 
@@ -413,10 +413,10 @@ def test_every_kind_of_ledger_and_node_has_a_page(case):
     ledger.request(plan, data, learner="any", delta=budget.delta / 2).close()
     made = page(ledger)
     text = Reader(render_page(made)).text
-    assert "Within budget" in text and "What single" not in text and not made.body.people
-    (row,) = made.body.rows
+    assert "Within budget" in text and "What single" not in text and not made.content.people
+    (row,) = made.content.rows
     assert row.keys[1] == ledger.spent and row.plan == 0
-    (kept,) = made.body.plans
+    (kept,) = made.content.plans
     assert kept.grants == 1 and kept.text.partition("(")[0] == type(plan).__name__
     assert made.head.chips[1].tone == ("todo" if case == "asserted" else "ok")
 

@@ -354,9 +354,9 @@ def test_a_row_wider_than_a_block_is_refused_and_a_header_is_not(tmp_path):
 @example(["nan(1)"])
 @settings(max_examples=150, deadline=None)
 def test_a_number_in_a_text_is_what_the_grammar_says_and_python_reads(texts):
-    from privledger.tables.raw import Text, packed, raw_numbers
+    from privledger.tables.raw import Text, packed_cells, raw_numbers
 
-    held = Text(packed([text.encode() for text in texts]))
+    held = Text(packed_cells([text.encode() for text in texts]))
     column = pl.Column("x", "numeric", "feature", 0.0, 1.0)
     try:
         if any("_" in text for text in texts):  # Python would skip it

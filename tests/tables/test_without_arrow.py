@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.tables import read_features
-from privledger.tables.raw import Text, levels, packed, raw_numbers
+from privledger.tables.raw import Text, levels, packed_cells, raw_numbers
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", -1e100, 1e100, missing=True),
@@ -37,7 +37,7 @@ def test_numbers_are_those_that_arrow_reads(texts):
     column = SCHEMA.columns[0]
     expected = [math.nan if text == "" else pa.scalar(text).cast(pa.float64()).as_py()
                 for text in texts]
-    held = Text(packed([text.encode() for text in texts]))
+    held = Text(packed_cells([text.encode() for text in texts]))
     alone = [raw_numbers(held[row:row + 1], column)[0] for row in range(len(texts))]
     whole = raw_numbers(held, column)
     assert np.array(expected).tobytes() == whole.tobytes() == np.array(alone).tobytes()
@@ -47,7 +47,8 @@ def test_numbers_are_those_that_arrow_reads(texts):
                         max_size=6), max_size=30))
 @settings(max_examples=100, deadline=None)
 def test_texts_are_those_that_arrow_reads(texts):
-    several, codes = levels(Text(packed([text.encode() for text in texts])), SCHEMA.columns[1])
+    held = Text(packed_cells([text.encode() for text in texts]))
+    several, codes = levels(held, SCHEMA.columns[1])
     assert [several[code] for code in codes] == texts and len(set(several)) == len(several)
     assert several == pa.array(texts, pa.string()).dictionary_encode().dictionary.to_pylist()
 
@@ -56,8 +57,9 @@ def test_a_long_cell_does_not_widen_all_others(monkeypatch):
     monkeypatch.setattr("privledger.tables.raw.WIDE", 100)
     cells = [b"1", b"", b"0.30000000000000004", b"2" * 200]
     column = SCHEMA.columns[0]
-    assert packed(cells).dtype == object and packed(cells[:3]).dtype == "S19"
-    assert raw_numbers(Text(packed(cells)), column).tolist()[2:] == [0.1 + 0.2, float("2" * 200)]
+    assert packed_cells(cells).dtype == object and packed_cells(cells[:3]).dtype == "S19"
+    held = raw_numbers(Text(packed_cells(cells)), column)
+    assert held.tolist()[2:] == [0.1 + 0.2, float("2" * 200)]
 
 
 @pytest.fixture

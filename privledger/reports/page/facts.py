@@ -154,7 +154,7 @@ class Page:
         name: of the ledger. head: what is seen first. verdict: the line of every surface.
         entries: how many there are. said: findings, with the entries they are about.
         publishable: whether everything that may depend on the rows was left out.
-        body: None where the history cannot be believed.
+        content: None where the history cannot be believed.
     """
 
     name: str
@@ -163,12 +163,12 @@ class Page:
     entries: int
     said: FindingText
     publishable: bool
-    body: Body | None = None
+    content: Body | None = None
 
     @property
     def confidential(self) -> bool:
         """Whether single records are on the page: then it is not for everybody."""
-        return self.body is not None and bool(self.body.people)
+        return self.content is not None and bool(self.content.people)
 
 
 def distrusted(rows: Sequence[Row], location: str, verdict: LedgerVerdict, *,

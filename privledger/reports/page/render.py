@@ -32,7 +32,7 @@ def render_page(page: Page) -> str:
     """The whole page."""
     from markupsafe import Markup
 
-    style, body = _asset("report.css"), page.body
+    style, body = _asset("report.css"), page.content
     script = "" if body is None else _asset("report.js")
     return _environment().get_template("report.html.j2").render(
         page=page, head=page.head, body=body, policy=content_policy(style, script),
