@@ -122,16 +122,16 @@ def reports(ledger, store, state, view):
 
 def pages(store, state, view, report, entries):
     made = page_of(store, state, report, entries)
-    if made.body.history.moves:
-        assert made.body.history.moves[-1].share == view.total.share.value
+    if made.content.history.moves:
+        assert made.content.history.moves[-1].share == view.total.share.value
     assert made.head.gauges[0].number == view.spent.text(4)
     assert made.head.gauges[0].share == view.budgets[0].share.value
-    add_up([row.keys[2] for row in made.body.rows], view.total.share.value)
+    add_up([row.keys[2] for row in made.content.rows], view.total.share.value)
     for level in range(1, 5):  # what is too narrow to see stands in one cell, drawn or not
-        assert sum(cell.width for cell in made.body.icicle.cells
+        assert sum(cell.width for cell in made.content.icicle.cells
                    if cell.level == level and cell.shown) <= 100.01
-    grants = grant_values(made.body)["grants"]
-    for shown, row, one in zip(grants, made.body.rows, view.charges[::-1], strict=True):
+    grants = grant_values(made.content)["grants"]
+    for shown, row, one in zip(grants, made.content.rows, view.charges[::-1], strict=True):
         assert shown[2][1] >= one.amount.epsilon.value and row.name == one.name
         assert one.amount.epsilon.text(3) in shown[1] and one.amount.share.text() in shown[1]
     assert f"<dt>Spent</dt><dd>epsilon {view.spent.text(4)} at delta" in render_page(made)
