@@ -115,7 +115,8 @@ def test_waves_bend_where_a_plane_cannot():
     fits = [LinearClassifier(epsilon=3.0, delta=1e-6, schema=schema_of("two", 2), unaccounted=True,
                              features=features).fit(X, y) for features in ("columns", "fourier")]
     plane, waves = (fit.score(X, y) for fit in fits)
-    assert plane < 0.65 and waves > 0.85  # far from what comes out; not a privacy test
+    # 25 fits each: .647 (standard deviation .013) and .990 (.001). False alarm: below 1e-6.
+    assert plane < 0.75 < 0.95 < waves
     assert fits[0].ledger_.spent == pytest.approx(fits[1].ledger_.spent)
     assert fits[1].feature_importances_ == pytest.approx([0.5, 0.5], abs=0.2)
     named = pl.Schema("t", (pl.Column("c", "categorical", "feature", categories=("a", "b")),
