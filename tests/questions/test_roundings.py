@@ -8,6 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from privledger.graph.fold import cost_of
 from privledger.questions import Query
 from privledger.questions.feature_choice import FeatureChoice, rank_sensitivity
 from privledger.questions.question import Bound, rate_of
+from privledger.questions.sums import cell_sums
 from privledger.rounding import as_promised
 
 parts = st.floats(1e-9, 0.999)
@@ -79,3 +81,11 @@ def test_a_share_of_a_fixed_number_is_no_smaller_than_its_fraction(out_of, data)
         cost_of(pl.nodes.FixedSizeSample(size, out_of, pl.Laplace(3.0)), "replace_one")
     assert len(seen) >= 2 and all(rate >= Fraction(size, out_of) for rate in seen)
     assert found >= Fraction(size, out_of) * Fraction(1e-3)
+
+
+def test_a_count_in_grid_steps_is_the_sum_of_ones():
+    cells = np.array([0, 2, 2, 1, 2])
+    for grid in (1.0, 0.25, 2.0**-20):
+        counted = cell_sums(None, grid, cells, 3, 5, 1, 1 / grid)
+        summed = cell_sums(np.ones(5), grid, cells, 3, 5, 1, 1 / grid)
+        assert counted.tolist() == summed.tolist() == [[1 / grid], [1 / grid], [3 / grid]]

@@ -162,6 +162,9 @@ def test_amber_is_for_something_to_do():
     ledger.correct(next(iter(ledger.state.grants)), pl.Gaussian(0.1), "too little noise")
     made = page(ledger)
     assert (made.head.tone, made.head.word) == ("bad", "Promise broken") and made.head.todo
+    notes = [dict(row.facts)["Status"] for row in made.content.rows]
+    assert sum("too little noise" in note and ": " in note for note in notes) == 1
+    assert not any(note.endswith(": ") for note in notes)
     assert made.head.gauges[0].tone == made.head.gauges[2].tone == "bad"
     assert made.head.gauges[2].number == "no bound" and not made.content.people
 
