@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import wraps
 from html import escape
+from inspect import signature
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -39,6 +40,9 @@ def _bared(method: Callable[Given, Found]) -> Callable[Given, Found]:
         except BaseException as error:
             raise bare(error) from None
 
+    # What it takes is still shown, and no attribute leads past it.
+    vars(asked)["__signature__"] = signature(method)
+    del vars(asked)["__wrapped__"]
     return asked
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import inspect
 import pickle
 import types
 import weakref
@@ -22,6 +23,7 @@ from privledger_learners import DPBoostRegressor, SGBDTRegressor
 
 import privledger as pl
 from privledger.graph import Context
+from privledger.guard.handle import LedgerHandle, Session
 from privledger.guard.inside import Inside
 from privledger.guard.protecting import Identities
 from privledger.guard.session import GrantedPlan
@@ -641,3 +643,12 @@ def test_cells_of_a_strangers_make_raise_where_no_frame_holds_a_vault():
                 make(cells)
             except Exception as error:
                 assert not [one for one in carried(error) if isinstance(one, INSIDE)]
+
+
+def test_no_method_of_a_handle_has_a_way_past_its_own_errors():
+    for kind in (Session, LedgerHandle):
+        for name, held in vars(kind).items():
+            method = held.fget if isinstance(held, property) else held
+            assert not hasattr(method, "__wrapped__"), name
+    assert list(inspect.signature(Session.release).parameters) == [
+        "self", "mechanism", "query", "rollover"]
