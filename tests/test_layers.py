@@ -21,10 +21,9 @@ LEARNERS = Path(privledger_learners.__file__).parent
 PAPERS = Path(privledger_papers.__file__).parent
 LAYERS = (
     "former", "numerals", "errors", "findings", "reading", "rounding", "mutex", "accounting",
-    "mechanisms", "graph", "nodes", "noise", "facts", "people", "tables", "spool", "questions",
-    "ledger", "kernels", "engines", "storage", "guard", "adapters",
-    "plugins", "models", "broker", "federation", "testing", "reports", "gate", "runs", "notebook",
-    "plot", "cli", "pytest_plugin", "__main__",
+    "graph", "nodes", "noise", "tables", "ledger", "questions", "engines", "storage", "guard",
+    "adapters", "plugins", "broker", "federation", "testing", "reports", "gate", "runs",
+    "notebook", "plot", "cli", "pytest_plugin", "__main__",
 )
 ALONE = "standalone"
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -31,7 +31,7 @@ def test_every_command_has_its_part() -> None:
 @pytest.fixture
 def drawing(monkeypatch: pytest.MonkeyPatch):
     """What draws galleries; it lies among scripts."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "benchmarks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "bench"))
     yield lambda name: __import__(name)
     for name in ("gallery_drawing", "auto_page", "measure"):
         sys.modules.pop(name, None)

@@ -3,7 +3,7 @@
     python docs/examples/published.py              a list to read
     python docs/examples/published.py --markdown   the table of docs/claimed-versus-sound.md
 
-Needs a checkout: the printed steps live in tests/published/ and in no installed package.
+Needs a checkout: the printed steps live in tests/bench/published/ and in no installed package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.published.table import HEAD, markdown, rows
+from tests.bench.published.table import HEAD, markdown, rows
 
 
 def main() -> None:

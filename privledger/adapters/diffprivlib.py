@@ -12,9 +12,9 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from privledger.errors import BudgetExceeded, InvalidValue
+from privledger.graph.additive import Asserted
 from privledger.guard.elsewhere import ForeignGrant
 from privledger.guard.ledger import Ledger
-from privledger.mechanisms import Asserted
 from privledger.mutex import Mutex
 from privledger.rounding import non_negative, probability
 

@@ -12,10 +12,10 @@ from typing import NoReturn, Protocol
 
 from privledger.errors import NotGranted, RelationMismatch, UnsupportedNode
 from privledger.graph import PoissonSample, Repeat
+from privledger.graph.additive import Gaussian
 from privledger.graph.dp_events import from_dp_event
 from privledger.guard.elsewhere import ForeignGrant
 from privledger.guard.ledger import Ledger
-from privledger.mechanisms import Gaussian
 from privledger.rounding import count, positive, probability, up
 
 SAMPLER = "UniformWithReplacementSampler"

@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol, TypeVar
 
 from privledger.errors import RelationMismatch, UnsupportedNode
+from privledger.graph.additive import Asserted, AssertedZCDP
 from privledger.guard.ledger import Ledger
-from privledger.mechanisms import Asserted, AssertedZCDP
 from privledger.rounding import count, positive, probability
 
 Data = TypeVar("Data", contravariant=True)

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from privledger.broker.allowance import LimitsWatch
 from privledger.errors import IsolationError, IsolationLimit
-from privledger.facts.values import Json
+from privledger.tables.values import Json
 
 MIB = 2**20
 MOST_VALUES = 1_000_000  # of one message: an empty list takes a byte to say and sixty to hold

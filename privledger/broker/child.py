@@ -18,9 +18,22 @@ from privledger.broker.channel import Channel, Ends
 from privledger.broker.failures import error_in, error_out, number_in, number_out
 from privledger.broker.wire import WireDescriber
 from privledger.errors import NotGranted, PrivledgerError
-from privledger.facts.columns import MISSING, Columns
-from privledger.facts.schema import Schema
-from privledger.facts.values import (
+from privledger.graph import Context, IndividualFilter, Node, to_json
+from privledger.guard import Scope
+from privledger.guard.dataset import Dataset
+from privledger.guard.opaque import Uncopied
+from privledger.guard.vault import _sealed
+from privledger.ledger import Budget, Receipt
+from privledger.plugins import checked_plugin, configured
+from privledger.plugins.model_file import ModelFacts, kept, model_bytes, model_file, revived
+from privledger.questions.groups import Groups
+from privledger.questions.options import Picked
+from privledger.questions.question import Step
+from privledger.tables.chunk import Rows
+from privledger.tables.columns import MISSING, Columns
+from privledger.tables.schema import Schema
+from privledger.tables.sources import as_frame
+from privledger.tables.values import (
     Json,
     array_in,
     array_out,
@@ -31,19 +44,6 @@ from privledger.facts.values import (
     text_field,
     whole,
 )
-from privledger.graph import Context, IndividualFilter, Node, to_json
-from privledger.guard import Scope
-from privledger.guard.dataset import Dataset
-from privledger.guard.opaque import Uncopied
-from privledger.guard.vault import _sealed
-from privledger.ledger import Budget, Receipt
-from privledger.models import ModelFacts, kept, model_bytes, model_file, revived
-from privledger.plugins import checked_plugin, configured
-from privledger.questions.groups import Groups
-from privledger.questions.options import Picked
-from privledger.questions.question import Step
-from privledger.tables.chunk import Rows
-from privledger.tables.sources import as_frame
 
 _NO_LIMIT = 4096
 

@@ -13,7 +13,7 @@ from privledger.errors import (
     PolicyViolation,
     PrivledgerError,
 )
-from privledger.facts.values import Json, table, text_field
+from privledger.tables.values import Json, table, text_field
 
 MOST_TEXT = 2000
 _NUMBERS = ("asked", "spent", "left")

@@ -31,9 +31,16 @@ from privledger.errors import (
     NotGranted,
     PrivledgerError,
 )
-from privledger.facts.columns import Columns
-from privledger.facts.schema import Schema
-from privledger.facts.values import (
+from privledger.graph import Node
+from privledger.guard.dataset import Dataset
+from privledger.guard.vault import _vault_of
+from privledger.ledger import plain_labels
+from privledger.plugins import ClaimStep, LearnerInfo
+from privledger.plugins.model_file import ModelFacts, ModelFile, model_bytes, model_file
+from privledger.tables.columns import Columns
+from privledger.tables.encode import encode_features
+from privledger.tables.schema import Schema
+from privledger.tables.values import (
     Json,
     array_in,
     array_out,
@@ -44,13 +51,6 @@ from privledger.facts.values import (
     text_field,
     whole,
 )
-from privledger.graph import Node
-from privledger.guard.dataset import Dataset
-from privledger.guard.vault import _vault_of
-from privledger.ledger import plain_labels
-from privledger.models import ModelFacts, ModelFile, model_bytes, model_file
-from privledger.plugins import ClaimStep, LearnerInfo
-from privledger.tables.encode import encode_features
 
 # What a learner's process has to read to run: libraries and its own code, and nothing else.
 

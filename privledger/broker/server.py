@@ -17,8 +17,6 @@ from privledger.broker.channel import MIB
 from privledger.broker.failures import error_out, number_out
 from privledger.broker.wire import WireReader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
-from privledger.facts.columns import TableFacts
-from privledger.facts.values import Json, array_out, items, text_field
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
 from privledger.graph.remember import charging
 from privledger.guard import Scope, Session
@@ -33,6 +31,8 @@ from privledger.questions.label_query import LabelQuery, ResponseQuery
 from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.rounding import count, number, probability
+from privledger.tables.columns import TableFacts
+from privledger.tables.values import Json, array_out, items, text_field
 
 # How long the answer to a confined learner's question will be, before anything is charged.
 

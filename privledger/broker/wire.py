@@ -17,8 +17,14 @@ from privledger.errors import (
     PrivledgerError,
     UnsupportedNode,
 )
-from privledger.facts.schema import Schema
-from privledger.facts.values import (
+from privledger.guard.dataset import Allocation, Dataset, Partition
+from privledger.questions import closed_set
+from privledger.questions.closed_set import from_wire, is_wire
+from privledger.questions.question import Derivation, derivation_of
+from privledger.questions.score import Score
+from privledger.rounding import MOST_COUNT, count, number
+from privledger.tables.schema import Schema
+from privledger.tables.values import (
     Json,
     array_in,
     array_out,
@@ -26,12 +32,6 @@ from privledger.facts.values import (
     text_field,
     whole,
 )
-from privledger.guard.dataset import Allocation, Dataset, Partition
-from privledger.questions import closed_set
-from privledger.questions.closed_set import from_wire, is_wire
-from privledger.questions.question import Derivation, derivation_of
-from privledger.questions.score import Score
-from privledger.rounding import MOST_COUNT, count, number
 
 T = TypeVar("T")
 MOST_OBJECTS = 1_000_000

@@ -16,13 +16,13 @@ from privledger.cli.plan import Prepared, check_same, state_at
 from privledger.cli.run import open_ledger, refuse_early, refuse_if_remembered
 from privledger.cli.sql import Statement, statements
 from privledger.cli.terminal import quiet_option, text, watching
-from privledger.facts.schema import Schema
 from privledger.graph import Sequential, to_json
 from privledger.ledger import State
 from privledger.reports import plain, price_plan, release_count
 from privledger.reports.receipt import read_key
 from privledger.rounding import number, positive, probability
 from privledger.tables.raw import check_arrow
+from privledger.tables.schema import Schema
 from privledger.tables.sources import read_with_target
 
 if TYPE_CHECKING:

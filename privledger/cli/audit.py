@@ -13,11 +13,11 @@ from privledger.accounting import UNITS, promise
 from privledger.cli.output import Reply, command, complete_learner, without_effect
 from privledger.cli.terminal import GREEN, RED, YELLOW, charge, pairs, quiet_option, remainder, text
 from privledger.errors import InvalidPlan, PrivledgerError
-from privledger.facts.schema import Schema
 from privledger.gate import NOTHING, REFUSED
 from privledger.plugins import Priced, configured, load_learner
 from privledger.reports import plain
 from privledger.rounding import exact, positive, probability
+from privledger.tables.schema import Schema
 from privledger.testing.fitting import delta_of, fresh, relation_of
 from privledger.testing.guessing import FITS, Guessed, guessing_audit
 from privledger.testing.lockstep import Verdict, lockstep

@@ -27,7 +27,6 @@ from privledger.cli.terminal import (
     watching,
 )
 from privledger.errors import BudgetExceeded, LearnerError
-from privledger.facts.schema import Column, Schema
 from privledger.guard import Ledger, data_spend
 from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
@@ -35,6 +34,7 @@ from privledger.numerals import many
 from privledger.plugins import load_learner
 from privledger.reports import ledger_report, price_plan, release_count
 from privledger.rounding import exact, upward_percent
+from privledger.tables.schema import Column, Schema
 
 if TYPE_CHECKING:
     from rich.console import Console

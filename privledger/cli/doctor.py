@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from privledger.cli.fit import SCHEMA, TABLE
 from privledger.cli.output import Reply, command
 from privledger.cli.terminal import GREEN, RED, grid, text
-from privledger.facts.schema import Schema
 from privledger.gate import REFUSED
 from privledger.numerals import many
 from privledger.tables.examining import Cut, Examination, Fault, examined
+from privledger.tables.schema import Schema
 
 if TYPE_CHECKING:
     from rich.console import Console

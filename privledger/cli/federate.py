@@ -13,9 +13,9 @@ from privledger.cli.output import Reply, asks_json, command, data_option
 from privledger.cli.plan import run_argument
 from privledger.cli.terminal import GREEN, RED, charge, pairs, text
 from privledger.errors import InvalidPlan
-from privledger.facts.values import Json
 from privledger.gate import NOT_TRUSTED, REFUSED
 from privledger.numerals import many
+from privledger.tables.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,12 +13,12 @@ from privledger.cli.plan import isolate_option, limit_option, making, priced, st
 from privledger.cli.run import carried_out, check_outputs, data_files, refuse_if_remembered
 from privledger.cli.terminal import quiet_option
 from privledger.errors import InvalidPlan
-from privledger.facts.schema import Schema
 from privledger.ledger import Budget, State
 from privledger.plugins import Holdout
 from privledger.rounding import exact
 from privledger.runs import Evaluation, RunFile
 from privledger.storage import is_url
+from privledger.tables.schema import Schema
 
 TABLE = click.argument("table", metavar="TABLE", type=click.Path(exists=True))
 SCHEMA = click.option("--schema", "schema_file", required=True, metavar="FILE",

@@ -25,9 +25,9 @@ from privledger.guard import Ledger
 from privledger.ledger import audit, folded
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.numerals import many
-from privledger.people.keys import make_people_key
 from privledger.storage import is_url, shown
 from privledger.storage.sqlite import SQLiteStore
+from privledger.tables.person_keys import make_people_key
 
 if TYPE_CHECKING:
     from rich.console import Console

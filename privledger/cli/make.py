@@ -17,16 +17,16 @@ from attrs import evolve
 from privledger.cli.output import Reply, command, note, without_effect
 from privledger.cli.terminal import GREEN, RED, grid, pairs, text
 from privledger.errors import InvalidValue, LearnerError, SchemaError
-from privledger.facts.dictionary import (
+from privledger.plugins import learner_names, load_learner
+from privledger.rounding import MOST_COUNT, count
+from privledger.tables.dictionary import (
     BLANK,
     MOST_TEXT,
     draft_toml,
     schema_of_dictionary,
     schema_toml,
 )
-from privledger.facts.schema import PUBLIC_WORDS, Column, Schema
-from privledger.plugins import learner_names, load_learner
-from privledger.rounding import MOST_COUNT, count
+from privledger.tables.schema import PUBLIC_WORDS, Column, Schema
 from privledger.tables.sources import scan_files
 
 if TYPE_CHECKING:

@@ -45,7 +45,6 @@ from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
 from privledger.ledger import Entry, History, State, Store
 from privledger.ledger.view import Comparison, comparison
-from privledger.people.keys import read_people_key
 from privledger.plugins import learner_names
 from privledger.reading import kind_of
 from privledger.reports import LedgerReport, Past, Survey, clean, load_receipt, plain, survey
@@ -60,6 +59,7 @@ from privledger.reports.receipt import (
 from privledger.reports.spend import laid_out
 from privledger.reports.survey import Reading, read_once
 from privledger.storage import is_url, shown, store_at
+from privledger.tables.person_keys import read_people_key
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,8 +16,6 @@ from privledger.cli.plan import Prepared, priced
 from privledger.cli.run import check_outputs, fit, open_ledger, refuse_early, save
 from privledger.cli.terminal import GREEN, charge, pairs, room, text
 from privledger.errors import InvalidPlan, UnsupportedNode
-from privledger.facts.schema import Schema
-from privledger.facts.values import Json, table
 from privledger.federation import Federation, InProcess, OwnerLine, Party, Run, verify_statements
 from privledger.federation.calls import Callers, answer_calls
 from privledger.federation.cards import Card, Identity, read_card, read_identity
@@ -28,7 +26,9 @@ from privledger.reading import load_json, load_toml, path_in
 from privledger.reports import release_count
 from privledger.rounding import exact, positive
 from privledger.runs import RunFile
+from privledger.tables.schema import Schema
 from privledger.tables.sources import read_table
+from privledger.tables.values import Json, table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,7 +23,6 @@ from privledger.errors import (
     LedgerMissing,
     PrivledgerError,
 )
-from privledger.facts.schema import Schema
 from privledger.graph import Node, to_json
 from privledger.guard.creating import differing
 from privledger.ledger import State
@@ -35,6 +34,7 @@ from privledger.rounding import exact, number, positive
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 from privledger.tables.listing import members
+from privledger.tables.schema import Schema
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,7 +19,6 @@ from privledger.cli.ledger_gate import (
 from privledger.cli.output import Witness
 from privledger.cli.plan import Prepared, fitting, priced, usual_isolation
 from privledger.errors import LedgerError, RelationMismatch, UnsupportedNode
-from privledger.facts.schema import Schema
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, REFUSED, USAGE, WITHIN, Facts, Policy
 from privledger.graph import trusts
@@ -32,6 +31,7 @@ from privledger.reports.receipt import RULE as IN_HISTORY
 from privledger.reports.receipt import receipt_of
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
+from privledger.tables.schema import Schema
 
 ABSENT = "ledger-is-there"
 

@@ -16,10 +16,10 @@ from privledger.broker import DEFAULTS, Limits, RemoteLearner
 from privledger.cli.output import Reply, command, note
 from privledger.cli.plan import HERE, isolate_option, limit_option, saying_how, wanted
 from privledger.errors import InvalidPlan, LearnerError, ModelError, PrivledgerError
-from privledger.facts.schema import Schema
-from privledger.models import ModelFile, read_model, revived
 from privledger.plugins import find_learner, load_learner
+from privledger.plugins.model_file import ModelFile, read_model, revived
 from privledger.tables.listing import members
+from privledger.tables.schema import Schema
 from privledger.tables.sources import read_features
 
 

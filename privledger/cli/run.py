@@ -51,7 +51,6 @@ from privledger.errors import (
     LedgerMissing,
     PrivledgerError,
 )
-from privledger.facts.schema import Schema
 from privledger.gate import INTERNAL
 from privledger.graph import to_json
 from privledger.guard import Ledger
@@ -59,10 +58,9 @@ from privledger.guard.dataset import Dataset
 from privledger.guard.policing import keep_policy
 from privledger.guard.reserve import MOST_WAIT, patience, refused_grant
 from privledger.ledger import Origins, audit
-from privledger.models import ModelFacts, kept, write_model
 from privledger.numerals import many
-from privledger.people.ids import persons
 from privledger.plugins.holdout import WHY
+from privledger.plugins.model_file import ModelFacts, kept, write_model
 from privledger.reports import release_count
 from privledger.reports.receipt import receipt_of
 from privledger.rounding import exact
@@ -70,6 +68,8 @@ from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 from privledger.tables.encode import encode_features, encode_target
 from privledger.tables.frames import column_of
+from privledger.tables.person_ids import persons
+from privledger.tables.schema import Schema
 from privledger.tables.sources import read_table, scan_files
 
 if TYPE_CHECKING:

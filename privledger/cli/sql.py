@@ -11,7 +11,7 @@ import click
 from attrs import field, frozen
 
 from privledger.errors import PrivledgerError
-from privledger.facts.schema import Schema
+from privledger.tables.schema import Schema
 
 SUPPORTED = (
     "select of group columns and of count(*), count(column), count(distinct column), sum, avg, "

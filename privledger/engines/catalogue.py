@@ -24,13 +24,13 @@ from attrs import define, field, frozen
 
 from privledger.engines.messages import seal, unseal
 from privledger.errors import SpoolError, UnsupportedNode
-from privledger.facts.bins import Bins
-from privledger.facts.schema import Schema
 from privledger.questions.closed_set import NUMBERED
 from privledger.questions.feature_choice import ScoreName
 from privledger.questions.score import Score
-from privledger.spool.folder import Folder
-from privledger.spool.pocket import bins_label
+from privledger.tables.bins import Bins
+from privledger.tables.pocket import bins_label
+from privledger.tables.schema import Schema
+from privledger.tables.spool import Folder
 
 # Modules that a worker may load beside its libraries: what the driver has loaded, nothing else.
 

@@ -27,16 +27,16 @@ from privledger.engines.messages import (
     unseal,
 )
 from privledger.errors import EngineError, SpoolError
-from privledger.facts.columns import Columns
-from privledger.kernels.asking import Members, Sketch, Takings, answer
 from privledger.ledger.individual import ScopeSpend
 from privledger.mutex import Mutex
+from privledger.questions.asking import Members, Sketch, Takings, answer
 from privledger.questions.blocks import quiet
-from privledger.spool.folder import Folder, marks_of
-from privledger.spool.ingest import name_of
-from privledger.spool.layout import ChunkNote, Layout, Opened, opened
-from privledger.spool.pocket import Pocket, label_of
 from privledger.tables.chunk import Lazily, Rows
+from privledger.tables.columns import Columns
+from privledger.tables.ingest import name_of
+from privledger.tables.layout import ChunkNote, Layout, Opened, opened
+from privledger.tables.pocket import Pocket, label_of
+from privledger.tables.spool import Folder, marks_of
 
 _HEAD = 1 << 16
 

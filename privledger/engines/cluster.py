@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 from privledger.engines.local import described, kernels_digest, patient, rows_of_a_chunk
 from privledger.engines.worker import bench_of
 from privledger.errors import EngineError, InvalidValue
-from privledger.spool.layout import CHUNK_ROWS
+from privledger.tables.layout import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Scheduler

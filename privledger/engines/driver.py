@@ -30,14 +30,14 @@ from privledger.engines.messages import (
     message_said,
 )
 from privledger.errors import DataError, EngineError, SpoolError
-from privledger.facts.columns import Columns
-from privledger.kernels.asking import FilterAccount, Members, Sketch, Task
 from privledger.mutex import Mutex
-from privledger.spool.folder import Folder
-from privledger.spool.ingest import Ingested
-from privledger.spool.layout import Array, ChunkNote
-from privledger.spool.pocket import Pocket, label_of
+from privledger.questions.asking import FilterAccount, Members, Sketch, Task
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns
+from privledger.tables.ingest import Ingested
+from privledger.tables.layout import Array, ChunkNote
+from privledger.tables.pocket import Pocket, label_of
+from privledger.tables.spool import Folder
 
 ATTEMPTS: Final = 4
 BLOCKS_PER_WORKER: Final = 3

@@ -23,12 +23,12 @@ from privledger.engines.worker import receive, send
 from privledger.errors import EngineError
 from privledger.mutex import delivered
 from privledger.rounding import count, positive
-from privledger.spool.layout import CHUNK_ROWS
+from privledger.tables.layout import CHUNK_ROWS
 
 # Which code answers chunks: a digest that drivers, workers and the ledger can compare.
 
 
-_PACKAGES: Final = ("engines", "facts", "kernels", "noise", "questions", "spool", "tables")
+_PACKAGES: Final = ("engines", "noise", "questions", "tables")
 
 
 @cache

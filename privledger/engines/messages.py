@@ -13,12 +13,12 @@ import numpy as np
 from attrs import frozen
 
 from privledger.errors import EngineError
-from privledger.kernels.asking import Sketch, Task
+from privledger.questions.asking import Sketch, Task
 from privledger.questions.feature_scores import Products
 from privledger.questions.order_sketch import KeyTally, Ordered, Tallied
 from privledger.questions.tallies import Tabled, Tally
 from privledger.questions.votes import VoteSums
-from privledger.spool.layout import Array, ChunkNote, Layout
+from privledger.tables.layout import Array, ChunkNote, Layout
 
 # Messages that only owners of a spool's key can read or make: a mask, and a mark.  The mask is a
 # SHAKE-256 stream under the key and a fresh nonce, the mark an HMAC over all of it. So a

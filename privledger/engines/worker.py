@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from privledger.engines.chunks import Bench
 from privledger.mutex import Mutex
-from privledger.spool.folder import Folder, key_in
+from privledger.tables.spool import Folder, key_in
 
 _LENGTH = 8
 _BENCHES: dict[str, Bench] = {}

@@ -19,11 +19,11 @@ from attrs import define, field
 
 from privledger.broker.channel import parsed, written_message
 from privledger.errors import EngineError, InvalidPlan, PrivledgerError
-from privledger.facts.values import Json, table, text_field
 from privledger.federation.cards import Card, Identity
 from privledger.federation.enlisted import Run
 from privledger.federation.party import Party
 from privledger.rounding import count, positive
+from privledger.tables.values import Json, table, text_field
 
 SERVICE, METHOD = "privledger.Federation", "Join"
 MOST_BYTES = 64 << 20

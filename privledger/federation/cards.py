@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from privledger.errors import InvalidPlan
-from privledger.facts.values import Json, text_field
 from privledger.federation.enlisted import Owner, is_signed, new_key, public_key, signed
 from privledger.graph import canonical
 from privledger.reading import load_json
+from privledger.tables.values import Json, text_field
 
 CARD, SECRET = "privledger card 1", "privledger secret 1"
 YEARS = 10

@@ -26,14 +26,14 @@ from privledger.errors import (
     PrivledgerError,
     UnsupportedNode,
 )
-from privledger.facts.schema import Schema
-from privledger.facts.values import Json, array_in, array_out, items, table, text_field, whole
 from privledger.federation.enlisted import Run, met, schema_digest, verify_statements
 from privledger.federation.party import ASKS, MOST_ATTEMPTS, MOST_STEPS, Party, Words
 from privledger.guard.dataset import Dataset
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget
 from privledger.rounding import count
+from privledger.tables.schema import Schema
+from privledger.tables.values import Json, array_in, array_out, items, table, text_field, whole
 
 
 class OwnerLine(Protocol):

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 
 from privledger.accounting import check_relation
 from privledger.errors import InvalidPlan, InvalidValue, NotGranted
-from privledger.facts.schema import Schema
-from privledger.facts.values import Json, bytes_in, bytes_out, table, text_field
 from privledger.graph import Federated, Group, Node, Repeat, canonical, from_json, to_json
 from privledger.rounding import count, probability
+from privledger.tables.schema import Schema
+from privledger.tables.values import Json, bytes_in, bytes_out, table, text_field
 
 MOST_OWNERS = 1000
 KEY_BYTES = 32

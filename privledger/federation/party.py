@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from privledger.broker.failures import error_out
 from privledger.broker.server import Server
 from privledger.errors import InvalidPlan, NotGranted, PrivledgerError, UnsupportedNode
-from privledger.facts.values import Json, array_in, array_out, items, table, text_field
 from privledger.federation.enlisted import Run, hello, met, schema_digest, statement
 from privledger.graph import (
     IndividualFilter,
@@ -37,13 +36,14 @@ from privledger.graph import (
     share_of,
     to_json,
 )
+from privledger.graph.additive import Gaussian
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger
 from privledger.guard.vault import _vault_of
-from privledger.mechanisms import Gaussian
 from privledger.mutex import Mutex
 from privledger.questions.query import Query
 from privledger.rounding import count, number
+from privledger.tables.values import Json, array_in, array_out, items, table, text_field
 
 # Masks that cancel in the sum over all owners: vectors of whole numbers modulo 2**64.
 #

@@ -2,6 +2,14 @@
 
 # These add their rules to the fold.
 from privledger.graph import fold_rules, one_of  # noqa: F401
+from privledger.graph.additive import (
+    Asserted,
+    AssertedZCDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+)
 from privledger.graph.correlated import correlated_gaussian, cyclic_poisson
 from privledger.graph.dp_events import every_dp_event, from_dp_event, to_dp_event
 from privledger.graph.explain import Explanation, explain, graphml, label, quick_answers, view
@@ -35,28 +43,53 @@ from privledger.graph.nodes import (
 from privledger.graph.per_record import rdp_per_record
 from privledger.graph.plan_json import canonical, from_json, to_json
 from privledger.graph.price import advantage, calibrate, certify, delta, epsilon, rdp, tpr, tradeoff
+from privledger.graph.register import MECHANISMS, Mechanism
+from privledger.graph.selection import (
+    Exponential,
+    PartitionSelection,
+    PermuteAndFlip,
+    RandomizedResponse,
+    ReportNoisyMax,
+    SparseVector,
+    TopK,
+)
 
 __all__ = [
+    "MECHANISMS",
     "SIZED",
     "AsReplaceOne",
+    "Asserted",
+    "AssertedZCDP",
     "Context",
     "Correlated",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "Explanation",
+    "Exponential",
     "Federated",
     "FixedSizeSample",
+    "Gaussian",
     "Group",
     "IndividualFilter",
     "LabelOnly",
+    "Laplace",
+    "Mechanism",
     "Meter",
     "Node",
     "OneOf",
     "Parallel",
+    "PartitionSelection",
+    "PermuteAndFlip",
     "PoissonSample",
     "PostProcess",
     "Public",
     "RandomAllocation",
+    "RandomizedResponse",
     "Repeat",
+    "ReportNoisyMax",
     "Sequential",
+    "SparseVector",
+    "TopK",
     "TruncatedPoissonSample",
     "Trust",
     "Tuning",

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from privledger.accounting import Cost, Relation
 from privledger.errors import InvalidMechanism
+from privledger.graph.additive import Gaussian
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.node_checks import numbers
 from privledger.graph.nodes import Correlated, PoissonSample, Repeat
-from privledger.mechanisms import Gaussian
 from privledger.rounding import count, down, finite_array, moderate, up
 
 _HALF_ULP = 2.0**-53

@@ -34,6 +34,14 @@ from privledger.errors import (
     RelationMismatch,
     UnsupportedNode,
 )
+from privledger.graph.additive import (
+    Asserted,
+    AssertedZCDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+)
 from privledger.graph.explain import label
 from privledger.graph.fold import cost_of
 from privledger.graph.node_checks import check_depth
@@ -53,16 +61,7 @@ from privledger.graph.nodes import (
     Tuning,
     check_node,
 )
-from privledger.mechanisms import (
-    Asserted,
-    AssertedZCDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    RandomizedResponse,
-)
+from privledger.graph.selection import Exponential, RandomizedResponse
 from privledger.rounding import down, moderate, multiply_up, non_negative, number, positive, up
 
 NOTHING = Sequential(())

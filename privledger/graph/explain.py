@@ -174,7 +174,7 @@ def quick_answers(
     Raises:
         InvalidValue: no probability.
 
-    >>> from privledger.mechanisms import Gaussian
+    >>> from privledger.graph import Gaussian
     >>> [one.accountant for one in quick_answers(cost_of(Gaussian(1.0)), 1e-5)]
     ['gdp', 'zcdp', 'rdp', 'pure', 'pld']
     """

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from attrs import evolve, frozen
 
 from privledger.accounting import Cost, Relation
+from privledger.graph.additive import Gaussian
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.nodes import Federated, Node, OneOf, below, children, holds, with_children
-from privledger.mechanisms import Gaussian
 from privledger.numerals import many
 from privledger.rounding import down, up
 
@@ -28,7 +28,7 @@ def _(node: Federated, relation: Relation, orders: tuple[float, ...]) -> Cost:
 def alone(plan: Node) -> Node:
     """What is left of `plan` if every other party gives its noise away: no `Federated` is in it.
 
-    >>> from privledger.mechanisms import Gaussian
+    >>> from privledger.graph import Gaussian
     >>> alone(Federated(Gaussian(8.0), parties=5, colluding=1, noise="shared"))
     Gaussian(noise_multiplier=4.0, shares=())
     """

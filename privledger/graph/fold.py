@@ -35,8 +35,8 @@ from privledger.graph.nodes import (
     children,
     row_of,
 )
+from privledger.graph.register import leaf_cost
 from privledger.graph.remember import remembered
-from privledger.mechanisms import leaf_cost
 from privledger.rounding import multiply_up, up
 
 Orders = tuple[float, ...]

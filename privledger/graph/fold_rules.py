@@ -54,6 +54,7 @@ from privledger.accounting.tuning import (
     poisson_rdp,
 )
 from privledger.errors import UnsupportedNode
+from privledger.graph.additive import Gaussian
 from privledger.graph.fold import Orders, cost_of, fold
 from privledger.graph.nodes import (
     AsReplaceOne,
@@ -70,7 +71,6 @@ from privledger.graph.nodes import (
     below,
     holds,
 )
-from privledger.mechanisms import Gaussian
 from privledger.rounding import down, multiply_up, part_up, up
 
 

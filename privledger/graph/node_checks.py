@@ -15,7 +15,7 @@ import attrs
 from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism, InvalidPlan
-from privledger.mechanisms import Gaussian
+from privledger.graph.additive import Gaussian
 from privledger.rounding import MOST_COUNT, count, number, plain_float, positive, probability
 
 MAX_DEPTH = 100  # a leaf alone is 1 deep

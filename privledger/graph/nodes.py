@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from attrs import evolve, field, frozen
 
 from privledger.errors import InvalidMechanism, UnsupportedNode
+from privledger.graph.additive import Asserted, AssertedZCDP, Gaussian
 from privledger.graph.node_checks import (
     Nested,
     Never,
@@ -26,7 +27,7 @@ from privledger.graph.node_checks import (
     listed,
     numbers,
 )
-from privledger.mechanisms import Asserted, AssertedZCDP, Gaussian, Mechanism
+from privledger.graph.register import Mechanism
 from privledger.rounding import MOST_COUNT, count, plain_float, plain_int, probability
 
 # --- Leaves that cost nothing: what is computed from released and public values, and public facts.

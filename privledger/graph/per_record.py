@@ -18,6 +18,7 @@ from privledger.accounting.records import (
     poisson_laplace_per_record,
 )
 from privledger.errors import InvalidPlan, RelationMismatch, UnsupportedNode
+from privledger.graph.additive import Gaussian, Laplace
 from privledger.graph.fold import cost_of
 from privledger.graph.nodes import (
     Node,
@@ -28,7 +29,6 @@ from privledger.graph.nodes import (
     Sequential,
     check_node,
 )
-from privledger.mechanisms import Gaussian, Laplace
 from privledger.rounding import down, number, up
 
 _Array = NDArray[np.float64]

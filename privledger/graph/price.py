@@ -142,7 +142,7 @@ def tpr(node: Node, fpr: float, relation: Relation = "add_remove") -> float:
     One point of `tradeoff`: whoever sees the output of `node` and guesses whether one record
     was there.
 
-    >>> from privledger.mechanisms import Gaussian
+    >>> from privledger.graph import Gaussian
     >>> round(tpr(Gaussian(1.0), 0.01), 4)
     0.0924
     """
@@ -152,7 +152,7 @@ def tpr(node: Node, fpr: float, relation: Relation = "add_remove") -> float:
 def advantage(node: Node, relation: Relation = "add_remove") -> float:
     """True positive rate less false positive rate, at most, of every attacker on `node`.
 
-    >>> from privledger.mechanisms import Gaussian
+    >>> from privledger.graph import Gaussian
     >>> round(advantage(Gaussian(1.0)), 4)
     0.3829
     """

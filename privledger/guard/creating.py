@@ -15,9 +15,9 @@ from privledger.ledger.events import Created, Event, FilterFixed
 from privledger.ledger.holder import now
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
-from privledger.people.keys import PeopleKey
 from privledger.rounding import exact
 from privledger.storage import is_url
+from privledger.tables.person_keys import PeopleKey
 
 MODES = ("private", "simulation")
 

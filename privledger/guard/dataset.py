@@ -11,9 +11,6 @@ from attrs import Factory, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, NotGranted, SchemaError
-from privledger.facts.bins import Bins
-from privledger.facts.columns import Columns, TableFacts, has_label
-from privledger.facts.schema import Column, Schema
 from privledger.graph import Context
 from privledger.guard.opaque import Uncopied
 from privledger.guard.vault import _vault_of
@@ -41,7 +38,10 @@ from privledger.questions.score import Score
 from privledger.questions.threshold import ThresholdRun
 from privledger.questions.votes import Votes
 from privledger.rounding import MOST_COUNT, count, number, positive, probability
+from privledger.tables.bins import Bins
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns, TableFacts, has_label
+from privledger.tables.schema import Column, Schema
 
 _tokens = itertools.count(1)
 

@@ -26,6 +26,7 @@ from privledger.graph import (
     from_json,
     to_json,
 )
+from privledger.graph.additive import Gaussian
 from privledger.graph.nodes import below, check_node, children, holds
 from privledger.guard.opaque import Opaque
 from privledger.guard.policing import refuse_forbidden
@@ -34,7 +35,6 @@ from privledger.ledger import History, events, plain_labels
 from privledger.ledger.events import Settled
 from privledger.ledger.holder import now, this_process
 from privledger.ledger.settle import Settlement, settle
-from privledger.mechanisms import Gaussian
 from privledger.mutex import Mutex
 from privledger.rounding import positive, probability
 

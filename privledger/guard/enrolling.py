@@ -15,8 +15,8 @@ from privledger.ledger.holder import now
 from privledger.ledger.roster import Roster, batch_pieces, member_pieces, newcomers
 from privledger.ledger.view_people import PersonSpend, person_spend
 from privledger.mutex import Mutex
-from privledger.people.ids import Persons, persons
-from privledger.people.keys import Digests, PeopleKey, digests, key_to_bytes
+from privledger.tables.person_ids import Persons, persons
+from privledger.tables.person_keys import Digests, PeopleKey, digests, key_to_bytes
 
 NO_KEY = ("this ledger protects people: open it with people_key=..., the key file that it was "
           "created with; nothing was read")

@@ -19,13 +19,13 @@ from attrs import define, field, frozen
 
 from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Context, Meter
+from privledger.graph.selection import SparseVector
 from privledger.guard.spends import Spends
 from privledger.guard.vault import Pass, Vault
-from privledger.kernels.asking import Held, Members
 from privledger.ledger import Policy
 from privledger.ledger.log import ReleaseLog
-from privledger.mechanisms import SparseVector
 from privledger.noise.source import NoiseSource
+from privledger.questions.asking import Held, Members
 from privledger.questions.threshold import ThresholdRun
 
 T = TypeVar("T")

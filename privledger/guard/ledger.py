@@ -15,7 +15,6 @@ from typing import Any, NoReturn, overload
 from privledger.accounting import promise
 from privledger.engines import Engine, Local
 from privledger.errors import InvalidValue, LedgerError, LedgerMissing
-from privledger.facts.schema import Schema
 from privledger.graph import Node, from_json, to_json
 from privledger.graph.nodes import Sequential, check_node
 from privledger.guard.creating import check_agrees, creation, refuse_person_elsewhere
@@ -40,11 +39,12 @@ from privledger.ledger.view_people import PersonSpend, record_at
 from privledger.ledger.view_records import RecordSpend, record_spend
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
-from privledger.people.keys import KeyGiven, PeopleKey
-from privledger.people.keys import people_key as key_of
 from privledger.rounding import count, downward, exact, upward
 from privledger.storage import kept_store, refuse_findings, shown, store_at
 from privledger.tables.frames import is_plain_table
+from privledger.tables.person_keys import KeyGiven, PeopleKey
+from privledger.tables.person_keys import people_key as key_of
+from privledger.tables.schema import Schema
 from privledger.tables.sources import as_source
 
 

@@ -20,9 +20,6 @@ import numpy as np
 from attrs import define, field
 
 from privledger.errors import NotGranted, UnsupportedNode
-from privledger.facts.columns import own_schema
-from privledger.facts.schema import Schema
-from privledger.facts.values import fixed, is_plain, is_plain_value, refuse
 from privledger.graph import Node
 from privledger.graph.nodes import LEAF_TYPES
 from privledger.guard.vault import Seal, Vault, _vault_of
@@ -30,6 +27,9 @@ from privledger.questions import closed_set
 from privledger.questions.closed_set import PLAIN, WireField, parts_of
 from privledger.questions.question import CHANGED, Derivation, Step, own_context
 from privledger.questions.score import Score
+from privledger.tables.columns import own_schema
+from privledger.tables.schema import Schema
+from privledger.tables.values import fixed, is_plain, is_plain_value, refuse
 
 _DEEPEST = 24  # more than any tree that may be grown, in cells of cells, in a question
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from privledger.engines.driver import ChunkTable, Done
 from privledger.engines.engine import Engine
 from privledger.errors import DataError, InvalidValue, NotGranted, RelationMismatch, UnsupportedNode
-from privledger.facts.columns import Columns, TextKey, own_schema
-from privledger.facts.schema import Schema
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
 from privledger.guard.mirror import remember_schema
@@ -29,14 +27,16 @@ from privledger.ledger.events import Protected
 from privledger.ledger.holder import now
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import KEY_BYTES, NoiseSource
-from privledger.people.ids import Persons
-from privledger.spool.folder import Folder
-from privledger.spool.ingest import Portion, Progress, ingest
-from privledger.spool.layout import Array, Layout
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns, TextKey, own_schema
 from privledger.tables.encode import encode_features, encode_keys, encode_target
 from privledger.tables.frames import check_target, column_of, split_target
+from privledger.tables.ingest import Portion, Progress, ingest
+from privledger.tables.layout import Array, Layout
+from privledger.tables.person_ids import Persons
+from privledger.tables.schema import Schema
 from privledger.tables.sources import Source
+from privledger.tables.spool import Folder
 
 # Tables in chunks behind the guard: where rows come from, and where they go.
 

@@ -14,8 +14,6 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 
 from privledger.errors import InvalidValue, LedgerCorrupt
-from privledger.facts.schema import Schema
-from privledger.facts.values import Json
 from privledger.graph import Node, canonical, to_json
 from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.vault import Seal, Vault, _vault_of
@@ -34,6 +32,8 @@ from privledger.questions.cells import CategoryCells, Cells, CrossCells, Interva
 from privledger.questions.closed_set import is_wire, to_wire
 from privledger.questions.query import Query
 from privledger.questions.question import Derivation
+from privledger.tables.schema import Schema
+from privledger.tables.values import Json
 
 MOST_NUMBERS = 10_000
 _BLOCKS = (Ones, ColumnValue, ClassIs, TargetShares, ColumnMoments, RowValues)

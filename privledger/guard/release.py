@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, NotGranted, UnsupportedNode
 from privledger.graph import Context
+from privledger.graph.additive import Gaussian
+from privledger.graph.selection import SparseVector
 from privledger.guard.inside import Inside, Running
 from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.policing import keep_policy
-from privledger.kernels.asking import Held, Round, Task, ask, round_of, sampling_rate_of
 from privledger.ledger import Origins
-from privledger.mechanisms import Gaussian, SparseVector
+from privledger.questions.asking import Held, Round, Task, ask, round_of, sampling_rate_of
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.question import Ask, Derivation, Noise
 from privledger.questions.sums import DISCRETE

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, LedgerCorrupt, NotGranted, SpoolError
 from privledger.graph import Context, IndividualFilter, from_json, to_json
 from privledger.guard.enrolling import EnrolmentState
-from privledger.kernels.asking import Takings
 from privledger.ledger import GrantState, History, State, Store
 from privledger.ledger.events import VectorNote
 from privledger.ledger.individual import RECORD_UNITS, worst_units
 from privledger.ledger.roster import known_by, members_of
 from privledger.ledger.vectors import Spent, pack, spent_by_all, spent_pieces, unpack, vector_note
 from privledger.ledger.view_records import took_nothing
+from privledger.questions.asking import Takings
 
 
 @frozen

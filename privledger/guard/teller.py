@@ -19,9 +19,9 @@ from privledger.errors import (
     PrivledgerError,
     UnsupportedNode,
 )
-from privledger.facts.columns import TableFacts
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, cost_of, from_json, to_json
+from privledger.graph.additive import Gaussian
 from privledger.graph.nodes import (
     Correlated,
     FixedSizeSample,
@@ -40,6 +40,7 @@ from privledger.graph.nodes import (
     check_node,
     children,
 )
+from privledger.graph.register import MECHANISMS
 from privledger.graph.remember import charging
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import observed
@@ -69,11 +70,11 @@ from privledger.ledger import Budget, History, Receipt, State, audit, events, pl
 from privledger.ledger.holder import now, this_process
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import left_of, total_of
-from privledger.mechanisms import MECHANISMS, Gaussian
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.rounding import as_written, exact, non_negative, positive, probability, upward
-from privledger.spool.ingest import Progress
+from privledger.tables.columns import TableFacts
+from privledger.tables.ingest import Progress
 
 # Parts that may divide one person's records: which plans have a proved price under unit person.
 # A part by a predicate takes some of a person's rows and leaves the others, so the person is in

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from privledger.engines.driver import ChunkTable
 from privledger.errors import NotGranted
-from privledger.facts.columns import MISSING, Columns, TableFacts, has_label
-from privledger.facts.values import fixed
 from privledger.guard.enrolling import EnrolmentState
 from privledger.guard.opaque import Uncopied
-from privledger.kernels.asking import Held, Task
 from privledger.mutex import Mutex, deliver
+from privledger.questions.asking import Held, Task
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import MISSING, Columns, TableFacts, has_label
+from privledger.tables.values import fixed
 
 
 class _Place(weakref.ref[Any]):

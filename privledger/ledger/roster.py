@@ -19,7 +19,7 @@ from privledger.ledger.events import Enrolled, VectorNote
 from privledger.ledger.limits import MOST_RECORDS
 from privledger.ledger.store import Store
 from privledger.ledger.vectors import WIDTH, Index, made, read_index, read_whole, width_of
-from privledger.people.keys import SIZE, Digests, key_from_bytes, key_to_bytes
+from privledger.tables.person_keys import SIZE, Digests, key_from_bytes, key_to_bytes
 
 
 def _batch(store: Store, note: VectorNote) -> tuple[Index, Digests]:

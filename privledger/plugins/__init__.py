@@ -10,12 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 from attrs import frozen
 
 from privledger.errors import InvalidPlan, LearnerError, RelationMismatch
-from privledger.facts.schema import Schema
 from privledger.graph import Node
 from privledger.numerals import nearest, upward
-from privledger.people.keys import passing_people_key
 from privledger.plugins import intervals
 from privledger.plugins.holdout import Holdout, PrivateScore
+from privledger.tables.person_keys import passing_people_key
+from privledger.tables.schema import Schema
 
 # What a learner plugin is: an estimator that can say its price before it sees data.
 

@@ -15,9 +15,8 @@ from attrs import field, frozen
 
 from privledger.accounting import Relation, check_relation
 from privledger.errors import InvalidValue, PrivledgerError, RelationMismatch
-from privledger.facts.schema import Schema
 from privledger.graph import Node, Parallel, calibrate, epsilon
-from privledger.mechanisms import Gaussian, Laplace
+from privledger.graph.additive import Gaussian, Laplace
 from privledger.plugins.intervals import (
     MOMENTS,
     NORMAL,
@@ -27,6 +26,7 @@ from privledger.plugins.intervals import (
     mean_intervals,
 )
 from privledger.rounding import number, positive
+from privledger.tables.schema import Schema
 
 if TYPE_CHECKING:
     from privledger.guard.dataset import Dataset

@@ -1,6 +1,5 @@
 """What may be asked of guarded records: one file per kind, with the sensitivity that follows."""
 
-from privledger.facts.bins import Bins
 from privledger.questions.blocks import (
     ClassIs,
     ColumnMoments,
@@ -32,6 +31,7 @@ from privledger.questions.row_encoding import RowEncoding
 from privledger.questions.score import LinearGradient, ResidualCells, Score, probabilities
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.votes import Votes
+from privledger.tables.bins import Bins
 
 __all__ = [
     "AboveThreshold",

@@ -20,12 +20,12 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedNode, public_name
-from privledger.facts.columns import TableFacts
-from privledger.facts.schema import Column
 from privledger.mutex import Mutex
 from privledger.questions.links import length
 from privledger.rounding import MOST_COUNT, count, moderate, number
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import TableFacts
+from privledger.tables.schema import Column
 
 # No warnings while a stranger's function sees rows: their texts could quote a value, and as
 # errors they would tell which records warn.

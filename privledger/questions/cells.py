@@ -12,12 +12,12 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError, UnsupportedNode
-from privledger.facts.columns import MISSING, TableFacts, has_label
-from privledger.facts.values import fixed, refuse
 from privledger.questions.blocks import column_names, numbers_of, scaled_column, target_of
 from privledger.rounding import MOST_COUNT, finite_array, number, whole_numbers
 from privledger.rounding import count as limited
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import MISSING, TableFacts, has_label
+from privledger.tables.values import fixed, refuse
 
 
 class Cells:

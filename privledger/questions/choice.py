@@ -11,8 +11,6 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, UnsupportedNode
-from privledger.facts.columns import TableFacts
-from privledger.facts.values import fixed, refuse
 from privledger.questions.blocks import numbers_of
 from privledger.questions.cells import Cells, check_by_record
 from privledger.questions.grown import NO_TEST, GrownCells
@@ -32,6 +30,8 @@ from privledger.questions.tallies import (
 )
 from privledger.rounding import count, non_negative, number, probability, whole_numbers
 from privledger.tables.chunk import ONE, Rows, in_main_cell
+from privledger.tables.columns import TableFacts
+from privledger.tables.values import fixed, refuse
 
 SCORES = ("rank", "squared_error", "gain", "gini", "entropy")
 AMONG = ("cuts", "features", "both")

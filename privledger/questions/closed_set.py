@@ -17,18 +17,6 @@ import numpy as np
 from attrs import frozen
 
 from privledger.errors import IsolationError, SchemaError, UnsupportedNode
-from privledger.facts.bins import STRANGE, Bins
-from privledger.facts.schema import Schema
-from privledger.facts.values import (
-    MOST_CELLS,
-    Json,
-    array_in,
-    array_out,
-    items,
-    table,
-    text_field,
-    whole,
-)
 from privledger.questions.blocks import (
     Block,
     ClassIs,
@@ -69,6 +57,18 @@ from privledger.questions.score import (
 from privledger.questions.threshold import AboveThreshold, ThresholdRun
 from privledger.questions.votes import Votes
 from privledger.rounding import MOST_COUNT, count, number
+from privledger.tables.bins import STRANGE, Bins
+from privledger.tables.schema import Schema
+from privledger.tables.values import (
+    MOST_CELLS,
+    Json,
+    array_in,
+    array_out,
+    items,
+    table,
+    text_field,
+    whole,
+)
 
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
                               LabelQuery, ResponseQuery, AboveThreshold, TableChoice,

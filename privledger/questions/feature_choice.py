@@ -10,9 +10,7 @@ from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, SchemaError, UnsupportedNode
-from privledger.facts.columns import TableFacts
-from privledger.facts.schema import Schema
-from privledger.mechanisms import TopK
+from privledger.graph.selection import TopK
 from privledger.questions.feature_scores import (
     CustomScores,
     ReleasedScores,
@@ -26,6 +24,8 @@ from privledger.questions.question import Bound, Choose
 from privledger.questions.votes import MOST_PRODUCTS, Votes, columns_in, fits_sums
 from privledger.rounding import count, up
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import TableFacts
+from privledger.tables.schema import Schema
 
 FEATURE_SCORES = ("agreement", "rank", "correlation", "votes", "custom")
 MOST_CLASSES = 64

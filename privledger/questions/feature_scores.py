@@ -14,7 +14,6 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, InvalidValue, UnsupportedNode
-from privledger.facts.schema import Schema
 from privledger.questions.blocks import strangers_numbers, target_of
 from privledger.questions.order_keys import GAP, order_grid, target_steps
 from privledger.questions.order_sketch import (
@@ -41,6 +40,7 @@ from privledger.questions.votes import (
 )
 from privledger.rounding import moderate, number
 from privledger.tables.chunk import ONE, Rows
+from privledger.tables.schema import Schema
 
 # Scores of features that somebody vouches for.
 

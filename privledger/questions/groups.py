@@ -13,11 +13,11 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import RelationMismatch, SchemaError, UnsupportedNode
-from privledger.facts.columns import TableFacts
-from privledger.mechanisms import PartitionSelection
+from privledger.graph.selection import PartitionSelection
 from privledger.questions.question import Ask, Noise
 from privledger.questions.sums import MORE, grid_for
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import TableFacts
 
 MOST_SCALE = 2.0**24
 """Beyond, a grid that goes with the noise has steps of more than a person."""

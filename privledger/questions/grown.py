@@ -9,13 +9,13 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.bins import Bins
-from privledger.facts.columns import TableFacts
-from privledger.facts.values import fixed
 from privledger.questions.blocks import runs
 from privledger.questions.cells import Cells
 from privledger.rounding import count, whole_numbers
+from privledger.tables.bins import Bins
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import TableFacts
+from privledger.tables.values import fixed
 
 MOST_CELLS = 1 << 15
 NO_TEST = -1

@@ -10,15 +10,15 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, RelationMismatch, SchemaError, UnsupportedNode
-from privledger.facts.columns import TableFacts
-from privledger.facts.values import fixed
-from privledger.mechanisms import RandomizedResponse
+from privledger.graph.selection import RandomizedResponse
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import target_of
 from privledger.questions.cells import CategoryCells
 from privledger.questions.question import Ask, Derivation, Noise
 from privledger.rounding import whole_numbers
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import TableFacts
+from privledger.tables.values import fixed
 
 
 def _whole(name: str, value: Any, dimensions: int) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.facts.schema import Schema
+from privledger.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint32]

@@ -20,8 +20,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.columns import TableFacts
-from privledger.mechanisms import Laplace
+from privledger.graph.additive import Laplace
 from privledger.questions.blocks import Block, ClassIs, clipped
 from privledger.questions.cells import Cells, MappedCells, depends_on_label
 from privledger.questions.one_voice import Manner, Voices, voices
@@ -29,6 +28,7 @@ from privledger.questions.question import Ask, Noise
 from privledger.questions.sums import DISCRETE, Recipe, add_noise, cell_sums, recipes, whole_recipe
 from privledger.rounding import up
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import TableFacts
 
 
 def _blocks(value: Any) -> tuple[Any, ...]:

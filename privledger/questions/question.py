@@ -17,11 +17,9 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import NotGranted, RelationMismatch, UnsupportedNode
-from privledger.facts.columns import TableFacts
-from privledger.facts.schema import Schema
-from privledger.facts.values import is_plain
 from privledger.graph import SIZED, Context
-from privledger.mechanisms import Exponential, PermuteAndFlip, ReportNoisyMax, TopK, answering
+from privledger.graph.register import answering
+from privledger.graph.selection import Exponential, PermuteAndFlip, ReportNoisyMax, TopK
 from privledger.noise.source import NoiseSource
 from privledger.questions.cells import (
     Cells,
@@ -33,6 +31,9 @@ from privledger.questions.cells import (
 )
 from privledger.rounding import MOST_COUNT, down, moderate
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import TableFacts
+from privledger.tables.schema import Schema
+from privledger.tables.values import is_plain
 
 # Which records a question is about: how a handle was derived. It holds no rows and no handle.
 

@@ -15,12 +15,12 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError
-from privledger.facts.columns import Columns, TableFacts
-from privledger.facts.schema import Column
 from privledger.questions.blocks import middle_of, runs
 from privledger.questions.links import PER_UNIT
 from privledger.rounding import count, finite_array, moderate
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns, TableFacts
+from privledger.tables.schema import Column
 
 STEP: Final = 2.0**-8
 """What an entry of an encoded row is a whole multiple of."""

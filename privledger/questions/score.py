@@ -14,8 +14,6 @@ from attrs import define, field, frozen, setters
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, SchemaError
-from privledger.facts.columns import TableFacts
-from privledger.facts.values import refuse
 from privledger.questions.blocks import Block, runs, target_of
 from privledger.questions.cells import (
     CategoryCells,
@@ -30,6 +28,8 @@ from privledger.questions.links import MOST, curvatures, length, residuals, step
 from privledger.questions.row_encoding import MOST_COLUMNS, STEP, RowEncoding
 from privledger.rounding import finite_array, moderate, number
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import TableFacts
+from privledger.tables.values import refuse
 
 LOSSES = ("squared", "logistic", "softmax")
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)

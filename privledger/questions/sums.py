@@ -16,7 +16,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
-from privledger.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from privledger.noise.discrete import sampled_parameter, sampled_sigma
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import RUN, Block, runs

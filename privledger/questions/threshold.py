@@ -14,14 +14,14 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
-from privledger.facts.columns import TableFacts
-from privledger.mechanisms import SparseVector
+from privledger.graph.selection import SparseVector
 from privledger.questions.blocks import Block
 from privledger.questions.cells import follows_records
 from privledger.questions.query import Query, Sum, Summing
 from privledger.questions.question import Derivation, Noise, derivation_of
 from privledger.questions.sums import MORE, Recipe, grid_for
 from privledger.rounding import count, downward, moderate, number, upward
+from privledger.tables.columns import TableFacts
 
 MOST_DEPTH = 100
 MOST_STEPS = 1 << 62

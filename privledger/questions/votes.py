@@ -10,12 +10,12 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.facts.columns import MISSING
-from privledger.facts.schema import Schema
 from privledger.noise.source import Coins
 from privledger.questions.blocks import target_of
 from privledger.rounding import count, moderate
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import MISSING
+from privledger.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

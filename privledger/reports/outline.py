@@ -9,7 +9,6 @@ from html import escape
 
 from attrs import evolve, frozen
 
-from privledger.facts.schema import Schema
 from privledger.graph import (
     FixedSizeSample,
     IndividualFilter,
@@ -23,11 +22,12 @@ from privledger.graph import (
     children,
     label,
 )
+from privledger.graph.register import MECHANISMS
 from privledger.ledger.view import ReleaseLine
 from privledger.ledger.view_figures import clean
-from privledger.mechanisms import MECHANISMS
 from privledger.numerals import many, upward
 from privledger.rounding import exact
+from privledger.tables.schema import Schema
 
 MOST_NODES = 500
 
@@ -196,7 +196,7 @@ def screenful(line: Outline, most: int) -> Outline:
 
     >>> from privledger.reports.outline import outline
     >>> from privledger.graph import OneOf, Repeat
-    >>> from privledger.mechanisms import Laplace
+    >>> from privledger.graph import Laplace
     >>> ways = outline(OneOf([Repeat(Laplace(float(n)), n) for n in range(2, 13)]))
     >>> screenful(ways, 10).label
     'OneOf(11 members), the first: 2 x Laplace'
@@ -232,7 +232,7 @@ def reserved_line(line: Outline) -> str:
 
     >>> from privledger.reports.outline import outline
     >>> from privledger.graph import Repeat, Sequential
-    >>> from privledger.mechanisms import Gaussian, Laplace
+    >>> from privledger.graph import Gaussian, Laplace
     >>> reserved_line(outline(Sequential([Laplace(2.0), Repeat(Gaussian(9.0), 20)])))
     '20 x Gaussian, Laplace'
     """

@@ -10,11 +10,11 @@ from privledger.errors import InvalidValue, LedgerCorrupt
 from privledger.ledger.entries import Entry
 from privledger.ledger.store import Store, read_back
 from privledger.reading import path_in
-from privledger.spool.folder import clear_left_behind
 from privledger.storage.address import is_url, shown
 from privledger.storage.memory import MemoryStore
 from privledger.storage.postgres import PostgresStore
 from privledger.storage.sqlite import SQLiteStore
+from privledger.tables.spool import clear_left_behind
 
 __all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "is_url", "kept", "refuse_findings",
            "shown", "store_at"]

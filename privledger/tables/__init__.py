@@ -1,19 +1,8 @@
-"""Where rows come from, and the layout in which the guard reads them."""
+"""A table: its public schema, where its rows come from, how the guard reads and keeps them.
 
-from privledger.tables.chunk import Rows
-from privledger.tables.encode import encode_column, encode_features, encode_target
-from privledger.tables.frames import split_target
-from privledger.tables.sources import (
-           Batch,
-           Source,
-           as_frame,
-           as_source,
-           read_features,
-           read_table,
-           scan_csv,
-           scan_parquet,
-)
-
-__all__ = ["Batch", "Rows", "Source", "as_frame", "as_source", "encode_column", "encode_features",
-           "encode_target", "read_features", "read_table", "scan_csv", "scan_parquet",
-           "split_target"]
+The schema and the bins that follow from it are public facts. A source gives rows in batches, and
+a chunk is what the guard reads. A spool is a folder that only its owner can open: it holds
+immutable chunks of encoded rows, and beside them what questions keep between passes; all of it
+goes when the table goes. An id of a person never goes further than the function that reads it:
+what a ledger keeps is a keyed digest (`ids`), made with a key that no ledger keeps (`keys`).
+"""

@@ -11,9 +11,9 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.facts.bins import Bins
-from privledger.facts.columns import Columns
 from privledger.noise.source import Coins, NoiseSource
+from privledger.tables.bins import Bins
+from privledger.tables.columns import Columns
 
 # Whose rows they are: a dense number for each person of a table, and what one of its rows weighs.
 #

@@ -13,8 +13,7 @@ from attrs import evolve
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.facts.columns import MISSING, Columns, TextKey, has_label
-from privledger.facts.schema import Column, Schema, label_key
+from privledger.tables.columns import MISSING, Columns, TextKey, has_label
 from privledger.tables.frames import (
     arrow_columns,
     check_is_table,
@@ -23,6 +22,7 @@ from privledger.tables.frames import (
     streamed,
 )
 from privledger.tables.raw import Text, arrow_of, levels, plain_cells, raw_numbers, stands_for_none
+from privledger.tables.schema import Column, Schema, label_key
 
 
 def encode_features(X: Any, schema: Schema, *, strict: bool = True) -> Columns:

@@ -16,12 +16,12 @@ from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, PrivledgerError
-from privledger.facts.schema import Column, Schema
-from privledger.people.ids import persons
 from privledger.tables.encode import encode_column, encode_key
 from privledger.tables.frames import column_in_numpy
 from privledger.tables.listing import TEXT
+from privledger.tables.person_ids import persons
 from privledger.tables.raw import Text, arrow_of, check_family, raw_numbers
+from privledger.tables.schema import Column, Schema
 from privledger.tables.sources import scan_files
 
 Held: TypeAlias = Any

@@ -18,7 +18,6 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError, SchemaError
-from privledger.facts.schema import Schema
 from privledger.tables.listing import TEXT, File, Origin, Piece, listed_files
 from privledger.tables.raw import (
     Text,
@@ -28,6 +27,7 @@ from privledger.tables.raw import (
     family,
     plain_cells,
 )
+from privledger.tables.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,9 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.facts.schema import Column, label_key
-from privledger.facts.text_form import day
 from privledger.numerals import digits_of, is_number
+from privledger.tables.schema import Column, label_key
+from privledger.tables.text_form import day
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,10 +16,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.facts.text_form import USUAL, TextForm
 from privledger.tables.frames import frame_names, once
 from privledger.tables.listing import TEXT, File, Listing, Paths, Piece, listed_files
 from privledger.tables.raw import WIDE, Text, check_arrow, family, packed_cells
+from privledger.tables.text_form import USUAL, TextForm
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

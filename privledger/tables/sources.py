@@ -25,16 +25,16 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import DataError
-from privledger.facts.columns import Columns
-from privledger.facts.schema import Column, Schema, label_array, label_key
-from privledger.facts.text_form import USUAL, TextForm
 from privledger.reading import kind_of
 from privledger.rounding import count
+from privledger.tables.columns import Columns
 from privledger.tables.encode import encode_column, encode_target
 from privledger.tables.frames import check_target, column_in_numpy, missing_columns, streamed
 from privledger.tables.listing import TEXT, Origin, Paths, Piece, named
 from privledger.tables.raw import check_family, levels, raw_numbers, stands_for_none
 from privledger.tables.rowfiles import CSV, PARQUET, csv_files, parquet_files
+from privledger.tables.schema import Column, Schema, label_array, label_key
+from privledger.tables.text_form import USUAL, TextForm
 
 # Which columns of a table are read, whether they can fit, and what becomes of their cells.
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from privledger.errors import BudgetExceeded, PrivledgerError
 from privledger.graph import cost_of
+from privledger.graph.additive import Laplace
 from privledger.guard import Ledger
-from privledger.mechanisms import Laplace
 from privledger.plugins import Priced
 from privledger.testing.examples import Example, examples_for, neighbours_of
 from privledger.testing.fitting import (

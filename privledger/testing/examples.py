@@ -9,8 +9,8 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import SchemaError, UnsupportedNode
-from privledger.facts.schema import Column, Schema
 from privledger.plugins import Priced
+from privledger.tables.schema import Column, Schema
 
 Table = tuple[dict[str, NDArray[Any]], NDArray[Any]]
 

@@ -11,8 +11,6 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from privledger.facts.columns import Columns, own_schema
-from privledger.facts.schema import Schema
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Found, Observer, _observing
@@ -21,7 +19,9 @@ from privledger.guard.vault import Vault, _sealed
 from privledger.ledger import Budget
 from privledger.plugins import Priced
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns, own_schema
 from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.schema import Schema
 from privledger.testing.examples import Example, Table, example_schema, example_table
 
 # What a failed check raises.

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from privledger.accounting import Cost, Relation, delta_at
 from privledger.errors import PrivledgerError
 from privledger.graph import Group, Node, Repeat, Sequential, cost_of
-from privledger.mechanisms import Gaussian, Laplace
+from privledger.graph.additive import Gaussian, Laplace
 from privledger.plugins import Priced
 from privledger.reading import stepwise
 from privledger.rounding import count, down, multiply_up, non_negative, probability

@@ -18,12 +18,12 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import PrivledgerError
-from privledger.facts.schema import Schema
 from privledger.guard.inside import Observer, _observing
 from privledger.noise.seeded import repeatable
 from privledger.questions import CustomScores, feature_scores
 from privledger.questions.blocks import CustomValue
 from privledger.tables.chunk import Rows
+from privledger.tables.schema import Schema
 from privledger.testing.examples import Example, examples_for, same_records
 from privledger.testing.fitting import Way, fail, outputs, relation_of, ways
 from privledger.testing.structure import table_probes

@@ -14,14 +14,14 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from privledger.facts.columns import Columns
-from privledger.facts.schema import Schema
 from privledger.graph import Node
 from privledger.guard import Ledger, LedgerHandle, Scope, Session
 from privledger.guard.dataset import Dataset, Partition
 from privledger.guard.vault import Vault
 from privledger.ledger import Receipt
 from privledger.questions.query import Query
+from privledger.tables.columns import Columns
+from privledger.tables.schema import Schema
 from privledger.testing.examples import (
     Example,
     example_schema,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.facts.schema import Schema
 from privledger.plugins import Priced
 from privledger.rounding import downward, exact, upward
+from privledger.tables.schema import Schema
 from privledger.testing.examples import Example, examples_for, extremes, same_records
 from privledger.testing.fitting import Way, fail, fresh, outputs, relation_of, ways
 from privledger.testing.guessing import FALSE_ALARM, Pair, fits_needed, guessing_audit

@@ -19,9 +19,8 @@ from privledger.accounting import (
     steps_currencies,
 )
 from privledger.cli.export import entry_line
-from privledger.graph import cost_of, fold
+from privledger.graph import cost_of, fold, register
 from privledger.ledger import audit
-from privledger.mechanisms import register
 from privledger.reports.pricing import price_plan
 from privledger.storage import MemoryStore
 from tests.all_cases import all_cases

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.guard.elsewhere import Steps
-from privledger.people.keys import make_people_key
+from privledger.tables.person_keys import make_people_key
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
 RUN = pl.Repeat(pl.PoissonSample(0.01, pl.Gaussian(1.0)), 3)

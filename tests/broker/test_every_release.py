@@ -13,7 +13,7 @@ import pytest
 import privledger as pl
 from privledger.broker import RemoteLearner
 from privledger.broker.sandbox import BROKEN
-from privledger.mechanisms.register import Mechanism
+from privledger.graph.register import Mechanism
 from privledger.noise.seeded import SeededSource
 from tests.all_cases import all_cases
 from tests.bodies import body_of

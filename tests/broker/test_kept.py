@@ -11,8 +11,15 @@ import pytest
 import privledger as pl
 from privledger.broker import Limits, RemoteLearner
 from privledger.broker.sandbox import BROKEN
-from privledger.models import ModelFacts, model_bytes, model_file, read_model, revived, write_model
 from privledger.plugins import find_learner
+from privledger.plugins.model_file import (
+    ModelFacts,
+    model_bytes,
+    model_file,
+    read_model,
+    revived,
+    write_model,
+)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "models"))
 from kept_learners import CLASSES, LEARNERS, table

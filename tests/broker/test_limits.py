@@ -15,8 +15,8 @@ from privledger.broker import DEFAULTS, Limits
 from privledger.broker.allowance import ResourceLimits
 from privledger.broker.server import Server, scope_prefix
 from privledger.errors import IsolationLimit
-from privledger.facts.values import array_out
 from privledger.graph import remember
+from privledger.tables.values import array_out
 from tests.all_cases import all_cases
 from tests.bodies import body_of
 

@@ -20,9 +20,9 @@ from privledger.broker.child import Elsewhere
 from privledger.broker.failures import PUBLIC, error_in, error_out, number_in, number_out
 from privledger.broker.server import Server
 from privledger.broker.wire import WireDescriber, WireReader
-from privledger.facts.values import array_in, array_out
 from privledger.questions import CustomScores, Query, Votes, closed_set
 from privledger.questions.closed_set import parts_of
+from privledger.tables.values import array_in, array_out
 
 KINDS = {kind.__name__: kind for kind in (
     *closed_set.QUESTIONS, *closed_set.BLOCKS, *closed_set.NUMBERED)}

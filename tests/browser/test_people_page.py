@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 import privledger as pl
-from privledger.people.ids import spelt
-from privledger.people.keys import make_people_key
+from privledger.tables.person_ids import spelt
+from privledger.tables.person_keys import make_people_key
 from tests.browser.conftest import written
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", lower=-1.0, upper=1.0),))

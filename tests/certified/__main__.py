@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from privledger.errors import PrivledgerError
-from privledger.facts.values import table
 from privledger.reading import parse_json
+from privledger.tables.values import table
 from tests.certified.certified import PAGE, Certificate, page
 from tests.certified.learner_certificates import (
     NAME,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from attrs import frozen
 
-from privledger.facts.values import Json, table
+from privledger.tables.values import Json, table
 from privledger.testing.lockstep.neighbours import TablePair
 from tests.certified.claims import Claim
 from tests.certified.learner_certificates import LearnerCertificate

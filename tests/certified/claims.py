@@ -16,17 +16,11 @@ from attrs import field, frozen
 
 from privledger.accounting.pld import response_loss as priced_response
 from privledger.errors import InvalidValue
-from privledger.facts.bins import Bins
-from privledger.facts.schema import Schema
-from privledger.facts.values import Json
 from privledger.graph import Node
+from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from privledger.graph.plan_json import from_json, to_json
-from privledger.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
+from privledger.graph.selection import (
     Exponential,
-    Gaussian,
-    Laplace,
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
@@ -44,7 +38,10 @@ from privledger.questions.query import Query
 from privledger.questions.question import Derivation, Noise
 from privledger.questions.score import Score
 from privledger.questions.votes import Votes
+from privledger.tables.bins import Bins
 from privledger.tables.chunk import Rows
+from privledger.tables.schema import Schema
+from privledger.tables.values import Json
 from privledger.testing.examples import example_schema
 from privledger.testing.lockstep.kept import (
     Additive,

@@ -11,9 +11,9 @@ from statistics import fmean
 from attrs import evolve, frozen
 
 from privledger.accounting import check_relation
-from privledger.facts.values import Json, items, table, text_field
 from privledger.plugins import load_learner
 from privledger.reading import parse_json
+from privledger.tables.values import Json, items, table, text_field
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.lockstep.lock import Lock
 from privledger.testing.lockstep.neighbours import TablePair

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from privledger.errors import InvalidValue
-from privledger.facts.schema import Schema
-from privledger.facts.values import Json, items, table
 from privledger.rounding import count
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.schema import Schema
+from privledger.tables.values import Json, items, table
 from privledger.testing.lockstep.neighbours import Row, TablePair, pair_columns
 
 RELATIONS = ("add_remove", "replace_one", "replace_label")

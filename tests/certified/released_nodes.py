@@ -7,14 +7,8 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from privledger.mechanisms import (
-    Exponential,
-    Gaussian,
-    Laplace,
-    PermuteAndFlip,
-    RandomizedResponse,
-    TopK,
-)
+from privledger.graph.additive import Gaussian, Laplace
+from privledger.graph.selection import Exponential, PermuteAndFlip, RandomizedResponse, TopK
 from privledger.questions.feature_choice import FeatureChoice, rank_sensitivity
 from privledger.testing.examples import example_schema
 from tests.certified.claims import Claim

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
-from privledger.facts.schema import Schema
+from privledger.tables.schema import Schema
 from privledger.testing.examples import Example
 from privledger.testing.lockstep.neighbours import TablePair
 from privledger.testing.lockstep.worst_tables import climbing

@@ -27,8 +27,8 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli import main
 from privledger.nodes import Federated, to_json
-from privledger.people.keys import make_people_key
 from privledger.reports import spend
+from privledger.tables.person_keys import make_people_key
 from tests.doctored import doctor
 
 KEPT = Path(__file__).with_name("surfaces.json")
@@ -244,9 +244,11 @@ def digests(found: dict[str, str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or (sys.argv[1].startswith("-") and sys.argv[1] != "--renew"):
+        sys.exit("python -m tests.cli.surfaces --renew, or a new folder for the texts")
     with tempfile.TemporaryDirectory() as temporary:
         everything = told(Path(temporary))
-    if sys.argv[1] == "--renew":
+    if sys.argv[1:] == ["--renew"]:
         KEPT.write_text(json.dumps(digests(everything), indent=0) + "\n")
     else:
         target = Path(sys.argv[1])

@@ -18,7 +18,7 @@ forms at most; with 100,000 grants all but the report stay below 200."""
 def script():
     """The script that makes long ledgers and measures commands on them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "bench"))
         yield __import__("long")
         for name in ("long", "throughput", "measure"):
             sys.modules.pop(name, None)

@@ -9,7 +9,7 @@ import pytest
 from privledger_learners import DiPriMeForestRegressor
 
 import privledger as pl
-from privledger.people.keys import make_people_key
+from privledger.tables.person_keys import make_people_key
 from tests.alone import verify_history
 
 SCHEMA = """

@@ -15,8 +15,8 @@ import pytest
 
 import privledger as pl
 from privledger.cli.make import names_of, written_files
-from privledger.models.file import ModelFacts, kept, revived
 from privledger.plugins import checked_plugin
+from privledger.plugins.model_file import ModelFacts, kept, revived
 
 ROOT = Path(__file__).resolve().parents[2]
 

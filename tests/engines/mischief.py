@@ -8,8 +8,8 @@ from attrs import define, field
 
 from privledger.engines.chunks import Bench
 from privledger.engines.driver import ATTEMPTS
-from privledger.spool.folder import Folder, key_in
-from privledger.spool.layout import CHUNK_ROWS
+from privledger.tables.layout import CHUNK_ROWS
+from privledger.tables.spool import Folder, key_in
 
 
 class Killed(Exception):

@@ -35,7 +35,7 @@ from privledger.noise.seeded import SeededSource
 from privledger.noise.source import KeyedCoins
 from privledger.questions.closed_set import QUESTIONS
 from privledger.questions.tallies import Tabled, Tally
-from privledger.spool.pocket import Pocket
+from privledger.tables.pocket import Pocket
 from tests.engines.mischief import Mischief
 
 ROWS, SECRET = 240, bytes(range(32))

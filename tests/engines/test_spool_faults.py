@@ -18,7 +18,7 @@ from privledger.engines import messages as sealing
 from privledger.engines.driver import ChunkTable
 from privledger.errors import EngineError, SpoolError, UnsupportedNode
 from privledger.guard.vault import _vault_of
-from privledger.spool.folder import Folder, clear_left_behind
+from privledger.tables.spool import Folder, clear_left_behind
 from tests.engines.mischief import Mischief
 
 ROWS = 500
@@ -154,7 +154,7 @@ def test_a_full_disk_is_a_typed_error_at_ingest_and_in_a_pass(ledger, monkeypatc
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("privledger.spool.folder.os.fsync", full)
+        patch.setattr("privledger.tables.spool.os.fsync", full)
         with pytest.raises(SpoolError, match="no room left"):
             protected(ledger)
 
@@ -181,7 +181,7 @@ def test_folder_and_files_are_closed_to_others_and_go(ledger):
 
 
 def test_what_a_killed_process_left_is_swept(tmp_path, ledger):
-    script = ("import os, sys; from privledger.spool.folder import Folder; "
+    script = ("import os, sys; from privledger.tables.spool import Folder; "
               "held = Folder.temporary(); print(held.path, flush=True); os.kill(os.getpid(), 9)")
     left = Path(subprocess.run([sys.executable, "-c", script], capture_output=True,
                                text=True).stdout.strip())
@@ -193,7 +193,7 @@ def test_what_a_killed_process_left_is_swept(tmp_path, ledger):
 def test_any_opening_of_a_ledger_clears_what_a_killed_process_left(tmp_path):
     path = tmp_path / "a.ledger"
     pl.Ledger.create(path, budget=pl.Budget(1.0)).close()
-    script = ("import os, sys; from privledger.spool.folder import Folder; "
+    script = ("import os, sys; from privledger.tables.spool import Folder; "
               "held = Folder.temporary(); held.write('chunk-0000000', [b'rows']); "
               "print(held.path, flush=True); sys.stdin.read(1); os.kill(os.getpid(), 9)")
     child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE,
@@ -209,7 +209,7 @@ def test_any_opening_of_a_ledger_clears_what_a_killed_process_left(tmp_path):
 
 def test_a_lock_and_no_number_says_whether_a_process_lives(tmp_path, monkeypatch):
     held = Folder.temporary()
-    monkeypatch.setattr("privledger.spool.folder._alive", lambda pid: False)  # another container
+    monkeypatch.setattr("privledger.tables.spool._alive", lambda pid: False)  # another container
     clear_left_behind()
     assert held.path.is_dir()
     other = os.open(os.devnull, os.O_RDONLY)

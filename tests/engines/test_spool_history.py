@@ -13,9 +13,9 @@ from privledger.engines.messages import DONE, Said, said_to_bytes
 from privledger.errors import EngineError, SpoolError, UnsupportedNode
 from privledger.questions.cells import CategoryCells
 from privledger.questions.score import Score
-from privledger.spool.folder import Folder
-from privledger.spool.layout import narrow
-from privledger.spool.pocket import Pocket
+from privledger.tables.layout import narrow
+from privledger.tables.pocket import Pocket
+from privledger.tables.spool import Folder
 from tests.engines.mischief import Mischief
 from tests.engines.test_spool_faults import (
     NOISE,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.cli.app import main
 from privledger.errors import DataDerived
-from privledger.facts.dictionary import schema_of_dictionary, schema_toml
+from privledger.tables.dictionary import schema_of_dictionary, schema_toml
 from tests.all_cases import all_cases
 
 OWN = """name,kind,lower,upper,categories,missing,ordered,provenance

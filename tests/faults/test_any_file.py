@@ -23,9 +23,9 @@ import privledger as pl
 from privledger.cli import main
 from privledger.cli.owners import load_owners, write_receipts
 from privledger.ledger import audit
-from privledger.models.file import ModelFile, model_bytes, model_file
-from privledger.people.keys import make_people_key
+from privledger.plugins.model_file import ModelFile, model_bytes, model_file
 from privledger.storage import store_at
+from privledger.tables.person_keys import make_people_key
 from tests.alone import verify_history
 from tests.faults import anybody
 from tests.standalone.conftest import chained, lived

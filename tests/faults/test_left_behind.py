@@ -18,7 +18,7 @@ from privledger.storage.sqlite import SQLiteStore
 
 KILLED = """
 import os
-from privledger.spool.folder import Folder
+from privledger.tables.spool import Folder
 folder = Folder.temporary()
 folder.write("chunk-0000000", [b"a row in clear"])
 print(folder.path, flush=True)

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 import privledger as pl
-from privledger.facts.values import array_in, array_out
 from privledger.federation import Party, Run
 from privledger.federation.calls import answer_calls
 from privledger.federation.cards import read_card, read_identity
 from privledger.noise.source import SystemSource
+from privledger.tables.values import array_in, array_out
 
 SCHEMA = pl.Schema("made up", (
     pl.Column("size", "numeric", "feature", 0, 1),

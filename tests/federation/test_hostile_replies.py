@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privledger.errors import EngineError, InvalidValue, PrivledgerError
-from privledger.facts.values import array_out
 from privledger.federation import Federation, InProcess, Party, Run, coordinator, verify_statements
 from privledger.federation.calls import METHOD, SERVICE, Callers, answer_calls
 from privledger.federation.cards import new_identity
+from privledger.tables.values import array_out
 from tests.all_cases import all_cases
 from tests.federation.test_rounds import BUDGET, PLAN, SCHEMA, count_of, few, guarded, table
 

@@ -140,7 +140,7 @@ def test_what_leaves_an_owner_is_masked():
     assert count_of(federation) == 60
     (release,) = [reply for reply in kept if "masked" in reply]
     assert set(release) == {"grids", "shapes", "masked"}
-    from privledger.facts.values import array_in
+    from privledger.tables.values import array_in
 
     words = array_in(release["masked"], "u")
     steps = int(20 / float.fromhex(release["grids"][0]))

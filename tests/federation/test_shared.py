@@ -13,11 +13,11 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli.app import main
 from privledger.errors import InvalidPlan, NotGranted, PolicyViolation, UnsupportedNode
-from privledger.facts.values import array_out
 from privledger.federation import Federation, InProcess, Owner, Party, Run, new_key, public_key
 from privledger.graph import alone, from_json, share_of
 from privledger.noise.source import SystemSource
 from privledger.reports.spend import ledger_report
+from privledger.tables.values import array_out
 from tests.all_cases import all_cases
 from tests.alone import verify_history
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.accounting.relation import LABELS_ONLY, promise
 from privledger.graph import cost_of
-from privledger.mechanisms import leaf_cost
+from privledger.graph.register import leaf_cost
 from tests.all_cases import all_cases
 
 G, L, R = pl.Gaussian(2.0), pl.Laplace(4.0, 2.0), pl.RandomizedResponse(0.5, 3)

@@ -13,8 +13,8 @@ from attrs import evolve
 import privledger as pl
 from privledger.broker.wire import WireDescriber, WireReader
 from privledger.graph import Context
-from privledger.kernels.asking import _cut
 from privledger.noise.samplers import integers_below
+from privledger.questions.asking import _cut
 from privledger.questions.cells import CoinCells
 from privledger.questions.question import Step
 

@@ -20,13 +20,13 @@ from privledger import questions as q
 from privledger.broker.child import Elsewhere
 from privledger.broker.wire import WireDescriber, WireReader
 from privledger.errors import PrivledgerError, UnsupportedNode
-from privledger.facts.bins import Bins
 from privledger.guard.mirror import own_question
 from privledger.guard.vault import _sealed, _vault_of
 from privledger.questions import closed_set
 from privledger.questions.blocks import CustomValue
 from privledger.questions.cells import CoinCells
 from privledger.questions.closed_set import parts_of
+from privledger.tables.bins import Bins
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
                          pl.Column("c", "categorical", "feature", categories=("a", "b")),

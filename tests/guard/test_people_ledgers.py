@@ -15,7 +15,7 @@ from privledger.ledger.codec import model
 from privledger.ledger.entries import make_entry
 from privledger.ledger.roster import Roster, place_of
 from privledger.ledger.vectors import WIDTH, piece_name
-from privledger.people.keys import PeopleKey, digests, key_to_bytes
+from privledger.tables.person_keys import PeopleKey, digests, key_to_bytes
 from tests.all_cases import all_cases
 from tests.alone import verify_history
 

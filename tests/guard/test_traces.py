@@ -1,6 +1,6 @@
 """How much of the house one release enters: a reader follows a noisy answer through so many files.
 
-The six traces of tests/benchmarks/traces.py are printed there; one release is pinned here.
+The six traces of tests/bench/traces.py are printed there; one release is pinned here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 import privledger as pl
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "traces.py"
+SCRIPT = Path(__file__).parents[1] / "bench" / "traces.py"
 MOST = 18
 """Files that a release enters, besides accounting and noise. It may only fall."""
 
@@ -34,10 +34,10 @@ def test_one_release_enters_few_files(traces):
 
 def test_the_watch_sees_every_call_of_ours_and_no_other(traces):
     found = traces.trace(lambda: pl.Gaussian(2.0))
-    assert found.files["privledger/mechanisms/additive.py"] >= 1
+    assert found.files["privledger/graph/additive.py"] >= 1
     assert found.files["privledger/rounding.py"] >= 1 and found.moves >= 1
     assert traces.trace(lambda: sorted([2, 1])).files == {}
-    assert found.entered("privledger/mechanisms", "privledger") == []
+    assert found.entered("privledger/graph", "privledger") == []
 
 
 def test_all_six_traces_are_there_and_each_enters_something(traces):

@@ -231,7 +231,7 @@ CONCENTRATED = {
 def test_every_mechanism_with_a_price_of_its_own_has_a_row_here():
     from typing import get_args
 
-    from privledger.mechanisms import Mechanism
+    from privledger.graph.register import Mechanism
 
     rows = {name.split(",")[0] for name in (*PURE, *CONCENTRATED)}
     with_delta = {"PartitionSelection"}  # neither pure nor zCDP

@@ -10,7 +10,7 @@ import pytest
 
 import privledger as pl
 from privledger.errors import UnsupportedNode
-from privledger.mechanisms import MECHANISMS, Mechanism, leaf_cost
+from privledger.graph.register import MECHANISMS, Mechanism, leaf_cost
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,9 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.models import ModelFile, model_bytes, model_file, read_model, revived
-from privledger.models.file import MAGIC, MIB
-from privledger.models.tree import MOST_NESTED, Records, TreeReader, Writer
+from privledger.plugins.model_file import (
+    MAGIC,
+    MIB,
+    ModelFile,
+    model_bytes,
+    model_file,
+    read_model,
+    revived,
+)
+from privledger.plugins.model_tree import MOST_NESTED, Records, TreeReader, Writer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from kept_learners import NUMBER, table
@@ -166,7 +173,7 @@ def test_any_cut_or_changed_byte_is_noticed():
 
 def test_trees_that_would_fill_the_memory_are_refused(monkeypatch):
     """A few kilobytes that name one level after another of a tree on many features."""
-    monkeypatch.setattr("privledger.models.tree.MOST_CELL_BYTES", 1 << 20)
+    monkeypatch.setattr("privledger.plugins.model_tree.MOST_CELL_BYTES", 1 << 20)
     columns = tuple(pl.Column(f"x{n}", "numeric", "feature", 0.0, 1.0) for n in range(200))
     schema = pl.Schema("wide", (*columns, pl.Column("y", "numeric", "target", 0.0, 1.0)))
     writer = Writer(Records.of(object))

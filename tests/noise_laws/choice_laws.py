@@ -10,19 +10,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.facts.schema import Column, Schema
 from privledger.graph import LabelOnly, Repeat, Tuning
+from privledger.graph.selection import Exponential, PermuteAndFlip, RandomizedResponse, TopK
 from privledger.guard.dataset import Dataset
-from privledger.mechanisms import (
-    Exponential,
-    PermuteAndFlip,
-    RandomizedResponse,
-    TopK,
-)
 from privledger.noise.source import NoiseSource
 from privledger.noise.trials_law import TrialsLaw
 from privledger.questions.feature_scores import CustomScores
 from privledger.questions.grown import GrownCells
+from privledger.tables.schema import Column, Schema
 from tests.noise_laws.distances import (
     FLOATS,
     Finding,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from privledger.mechanisms import DiscreteGaussian, DiscreteLaplace
+from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace
 from privledger.questions.blocks import ColumnValue, Ones
 from privledger.questions.query import Query
 from tests.noise_laws.distances import (

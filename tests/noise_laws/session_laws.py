@@ -15,7 +15,6 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
-from privledger.facts.schema import Column, Schema
 from privledger.graph import (
     FixedSizeSample,
     PoissonSample,
@@ -23,17 +22,15 @@ from privledger.graph import (
     Repeat,
     TruncatedPoissonSample,
 )
+from privledger.graph.additive import Gaussian, Laplace
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
-from privledger.mechanisms import (
-    Gaussian,
-    Laplace,
-)
 from privledger.noise.source import NoiseSource
 from privledger.questions.blocks import ColumnValue, Ones
 from privledger.questions.cells import CrossCells, IntervalCells
 from privledger.questions.query import Query
+from privledger.tables.schema import Column, Schema
 from tests.noise_laws.distances import (
     FLOATS,
     Finding,

@@ -15,9 +15,9 @@ from attrs import evolve
 
 from privledger.guard import ledger as _guard  # noqa: F401  (the patched modules are loaded)
 from privledger.guard import tuned
-from privledger.kernels import asking as members
 from privledger.noise import exact_choice, samplers, top_k, trials_law
 from privledger.noise import source as source_module
+from privledger.questions import asking as members
 from privledger.questions import cells, label_query, query, question, sums
 from privledger.testing.fitting import LearnerCheckFailed
 from tests.noise_laws import noise_law

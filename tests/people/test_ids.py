@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.people.ids import Misspelt, grouped_by_person, persons, spelt, text_keys
+from privledger.tables.person_ids import Misspelt, grouped_by_person, persons, spelt, text_keys
 from tests.all_cases import all_cases
 
 pandas = pytest.importorskip("pandas")

@@ -10,7 +10,7 @@ import pickle
 import pytest
 
 import privledger as pl
-from privledger.people.keys import (
+from privledger.tables.person_keys import (
     PURPOSE,
     PeopleKey,
     digests,
@@ -84,7 +84,7 @@ def test_a_key_given_for_its_path_is_not_quoted(tmp_path):
 
 def test_nothing_that_a_learner_holds_leads_to_the_key_or_to_people():
     from privledger.guard.enrolling import Enrolling, EnrolmentState
-    from privledger.people.ids import Persons
+    from privledger.tables.person_ids import Persons
     from tests.guard.test_capabilities import WIDE, reached
 
     schema = pl.Schema("t", (pl.Column("x", "numeric", lower=-1.0, upper=1.0),))

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.facts.columns import Columns
 from privledger.questions.cells import CategoryCells, IntervalCells
 from privledger.questions.options import options_of
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns
 
 FEATURES = (
     pl.Column("a", "numeric", "feature", 0.0, 6.0, integer=True, missing=True),

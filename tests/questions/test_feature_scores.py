@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.broker.wire import WireReader
 from privledger.errors import InvalidValue, SchemaError
-from privledger.facts.columns import Columns
 from privledger.noise.seeded import SeededSource
 from privledger.questions import feature_choice as features_module
 from privledger.questions import feature_scores as feature_scores_code
@@ -21,6 +20,7 @@ from privledger.questions import votes as votes_code
 from privledger.questions.closed_set import is_wire
 from privledger.questions.votes import block_features, lasso, votes_of
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns
 from tests.all_cases import all_cases
 
 VALUES = [0.0, 1.0, 2.5, 4.0, np.nan]

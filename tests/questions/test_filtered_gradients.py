@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.facts.columns import Columns
 from privledger.questions.blocks import clipped
 from privledger.questions.options import options_of
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns
 
 FEATURES = (pl.Column("a", "numeric", "feature", 0.0, 6.0, integer=True),
             pl.Column("b", "categorical", "feature", categories=("x", "y", "z"), missing=True))

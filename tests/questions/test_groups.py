@@ -16,13 +16,13 @@ from scipy.stats import norm
 
 import privledger as pl
 from privledger.errors import DataError, InvalidMechanism, RelationMismatch, SchemaError
-from privledger.facts.columns import Columns, TextKey
 from privledger.noise.source import SystemSource
 from privledger.questions.groups import GroupCounts, GroupQuery
 from privledger.questions.question import Noise
-from privledger.tables import read_features
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns, TextKey
 from privledger.tables.examining import examined
+from privledger.tables.sources import read_features
 from tests.all_cases import all_cases
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", lower=0.0, upper=1.0),

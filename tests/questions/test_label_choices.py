@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import privledger as pl
-from privledger.facts.columns import Columns
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns
 
 SCHEMA = pl.Schema("toy", (
     pl.Column("a", "numeric", "feature", 0.0, 6.0, integer=True),

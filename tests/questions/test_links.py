@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.facts.columns import Columns
 from privledger.questions import blocks, links, score, sums
 from privledger.questions.blocks import clipped
 from privledger.questions.tallies import STEPS, of_gradient
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns
 
 Q = pl.questions
 X = pl.Column("x", "numeric", "feature", 0.0, 1.0)

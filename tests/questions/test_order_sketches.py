@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.engines.messages import message_from_bytes, message_to_bytes
-from privledger.facts.columns import Columns
 from privledger.questions import feature_scores, order_keys, order_sketch
 from privledger.questions.order_keys import Grid, order_grid, target_steps
 from privledger.questions.order_sketch import Ordered, Tallied, dot
 from privledger.questions.votes import on_grid
 from privledger.tables.chunk import ONE, Rows
+from privledger.tables.columns import Columns
 from tests.questions.test_chunks import merged, numbers_in
 from tests.questions.test_feature_scores import slow_agreement, slow_pairs
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.errors import InvalidValue, UnsupportedNode
-from privledger.facts.columns import Columns
 from privledger.noise.source import SystemSource
 from privledger.questions.question import Noise
 from privledger.tables.chunk import ONE, Rows
+from privledger.tables.columns import Columns
 
 Q = pl.questions
 SCHEMA = pl.Schema("two", (pl.Column("a", "categorical", categories=("x", "y")),

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.facts.columns import Columns
 from privledger.questions import options, tallies
 from privledger.questions.cells import CategoryCells
 from privledger.questions.options import options_of
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns
 
 FEATURES = tuple(
     [pl.Column(f"n{place}", "numeric", "feature", 0.0, 1.0) for place in range(3)]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.engines.messages import message_from_bytes, message_to_bytes
 from privledger.errors import UnsupportedNode
-from privledger.facts.columns import Columns, TableFacts
 from privledger.noise.seeded import SeededSource
 from privledger.questions import votes as vote_sums
 from privledger.questions.feature_scores import Products, SettledScores, merged_of
@@ -25,6 +24,7 @@ from privledger.questions.votes import (
 )
 from privledger.questions.votes import _standardised as of_records
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns, TableFacts
 
 STEPS = 1 << 15
 VOTES = pl.questions.Votes(blocks=3, most=2, penalty=0.05)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import privledger as pl
-from tests.benchmarks.colours import SHADES, hue_of, shade_of
+from tests.bench.colours import SHADES, hue_of, shade_of
 
 ROOT = Path(__file__).parents[2]
 TOGETHER = ("auto", "diprime-forest", "dpboost", "dpsis", "joint-tree", "label-private",

@@ -12,8 +12,8 @@ import privledger as pl
 from privledger.cli.app import main
 from privledger.ledger.view import view_of
 from privledger.numerals import in_100, upward
-from privledger.people.keys import make_people_key, read_people_key
 from privledger.reports.risk import SIMULATED, VOID, ledger_risk, plan_risk
+from privledger.tables.person_keys import make_people_key, read_people_key
 from tests.doctored import doctor
 
 PLANS = (pl.Gaussian(20.0),)

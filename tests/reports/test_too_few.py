@@ -7,7 +7,7 @@ from attrs import evolve, fields
 from privledger_learners import SGBDTRegressor
 
 import privledger as pl
-from privledger.mechanisms.register import MECHANISMS, MechanismRow
+from privledger.graph.register import MECHANISMS, MechanismRow
 from privledger.reports.outline import quietest, too_few
 
 SCHEMA = pl.Schema("t", (

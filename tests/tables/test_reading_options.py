@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.facts.dictionary import schema_toml
+from privledger.tables.dictionary import schema_toml
 from privledger.tables.examining import examined
 from tests.all_cases import all_cases
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from privledger.errors import InvalidValue
-from privledger.facts.columns import Columns
-from privledger.facts.schema import Column, Schema
 from privledger.tables.chunk import ONE, Rows, masses, numbered, people_in
+from privledger.tables.columns import Columns
+from privledger.tables.schema import Column, Schema
 
 SCHEMA = Schema("t", (Column("a", kind="numeric", lower=0, upper=1),
                       Column("y", kind="numeric", lower=0, upper=1, role="target")))

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.tables import read_features
 from privledger.tables.raw import Text, levels, packed_cells, raw_numbers
+from privledger.tables.sources import read_features
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", -1e100, 1e100, missing=True),

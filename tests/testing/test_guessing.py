@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from privledger.errors import PrivledgerError
-from privledger.mechanisms import Gaussian, Laplace
+from privledger.graph.additive import Gaussian, Laplace
 from privledger.testing import guess, guessing_audit
 from privledger.testing.guessing import _goal, fits_needed, plan_claims
 from privledger.testing.scoring import (

@@ -156,7 +156,7 @@ def test_a_script_s_own_table_is_not_its_learner_s_noise(helper, used, said, tmp
 
 def test_whatever_a_learner_makes_a_check_raise_is_a_failed_check():
     from privledger.testing import CHECKS, LearnerCheckFailed
-    from tests.zoo.tables import Prepared
+    from tests.bench.zoo.tables import Prepared
 
     with pytest.raises(LearnerCheckFailed, match="fails on a table of the kit: DataError"):
         CHECKS["model-follows-answers"](Prepared(how="rare-out"))

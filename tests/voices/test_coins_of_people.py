@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privledger.facts.columns import Columns
-from privledger.facts.schema import Column, Schema
 from privledger.graph import Context
-from privledger.kernels.asking import _drawn
 from privledger.noise.seeded import SeededSource
+from privledger.questions.asking import _drawn
 from privledger.tables.chunk import Rows
+from privledger.tables.columns import Columns
+from privledger.tables.schema import Column, Schema
 
 SCHEMA = Schema("t", (Column("x", "numeric", "feature", 0.0, 1.0),))
 

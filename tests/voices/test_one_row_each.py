@@ -14,7 +14,7 @@ from privledger_learners import (
 from sklearn.base import clone
 
 import privledger as pl
-from privledger.models.file import ModelFacts, kept
+from privledger.plugins.model_file import ModelFacts, kept
 from tests.models import kept_learners
 from tests.voices.tables import PERSON
 

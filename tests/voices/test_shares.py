@@ -6,7 +6,7 @@ import numpy as np
 
 import privledger as pl
 from privledger.accounting import DEFAULT_ORDERS
-from privledger.mechanisms import leaf_cost
+from privledger.graph.register import leaf_cost
 from tests.all_cases import all_cases
 
 LEAVES = {

@@ -28,7 +28,7 @@ from privledger.ledger.view_records import (
     longer,
     note_of,
 )
-from privledger.people.keys import key_to_bytes
+from privledger.tables.person_keys import key_to_bytes
 
 BINS = 40
 MOST_TOP = 20

@@ -6,14 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from privledger.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    RandomizedResponse,
-    TopK,
-)
+from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from privledger.graph.selection import RandomizedResponse, TopK
 from privledger.questions.choice import Choice
 from privledger.questions.label_query import Respond
 from privledger.questions.options import Picked

@@ -14,8 +14,8 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.accounting import Relation
-from privledger.facts.schema import Column, Schema
 from privledger.noise.seeded import Generator
+from privledger.tables.schema import Column, Schema
 from privledger.testing.examples import Example, extremes, same_records, worst_pair
 from privledger.testing.structure import table_probes
 

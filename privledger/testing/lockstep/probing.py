@@ -20,21 +20,18 @@ from privledger.graph import (
     Repeat,
     Sequential,
 )
-from privledger.guard import Ledger
-from privledger.guard.inside import _observing
-from privledger.guard.session import GrantedPlan
-from privledger.ledger import Budget
-from privledger.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
+from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from privledger.graph.selection import (
     Exponential,
-    Gaussian,
-    Laplace,
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
     TopK,
 )
+from privledger.guard import Ledger
+from privledger.guard.inside import _observing
+from privledger.guard.session import GrantedPlan
+from privledger.ledger import Budget
 from privledger.noise.seeded import Generator, repeatable
 from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh, protect_example, recording

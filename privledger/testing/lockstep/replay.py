@@ -22,7 +22,6 @@ from attrs import define, field
 
 from privledger.accounting import Relation
 from privledger.errors import public_name
-from privledger.facts.schema import Schema
 from privledger.graph import Context, Node, Tuning, canonical
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
@@ -34,11 +33,12 @@ from privledger.ledger import Budget
 from privledger.ledger.codec import encode
 from privledger.ledger.log import Chain, ReleaseLog
 from privledger.noise.seeded import Generator, generator, repeatable
-from privledger.people.keys import PeopleKey
 from privledger.plugins import Priced
 from privledger.questions.score import Score
 from privledger.standalone.build import one_file
 from privledger.tables.chunk import Rows
+from privledger.tables.person_keys import PeopleKey
+from privledger.tables.schema import Schema
 from privledger.testing.examples import Example
 from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect_example, recording
 from privledger.testing.lockstep.kept import Added, Broken, Grant, RecordedRun, Release

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privledger.graph import Context, IndividualFilter, Node, OneOf, Parallel, Repeat, Tuning
 from privledger.graph.nodes import children
-from privledger.kernels.asking import Members
+from privledger.questions.asking import Members
 from privledger.questions.cells import CoinCells, CrossCells
 from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.question import Derivation

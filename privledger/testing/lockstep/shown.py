@@ -15,18 +15,15 @@ import numpy as np
 from attrs import define, field, frozen
 
 from privledger.accounting import Relation, poisson_gaussian_rdp
-from privledger.ledger.individual import RECORD_UNITS
-from privledger.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
+from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from privledger.graph.selection import (
     Exponential,
-    Gaussian,
-    Laplace,
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
     TopK,
 )
+from privledger.ledger.individual import RECORD_UNITS
 from privledger.numerals import upward
 from privledger.questions.choice import Choice
 from privledger.questions.one_voice import Voices

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from privledger.accounting import Relation
 from privledger.errors import InvalidValue
-from privledger.facts.schema import Schema
-from privledger.facts.values import Json
 from privledger.noise.seeded import generator
 from privledger.plugins import Priced
+from privledger.tables.schema import Schema
+from privledger.tables.values import Json
 from privledger.testing.examples import Example
 from privledger.testing.lockstep.lock import Lock, apart, fitting_of, lock
 from privledger.testing.lockstep.neighbours import Pair, rows_of

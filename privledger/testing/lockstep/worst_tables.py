@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from attrs import define, evolve, field, frozen
 
-from privledger.facts.schema import Column, Schema
 from privledger.noise.seeded import Generator as Rng
 from privledger.noise.seeded import generator
+from privledger.tables.schema import Column, Schema
 from privledger.testing.examples import Example, ends
 from privledger.testing.lockstep.neighbours import (
     Cell,

@@ -621,7 +621,7 @@ class OddModel(Plain):
 
     def fit(self, data):
         from privledger.broker import child
-        from privledger.models import ModelFile, model_bytes
+        from privledger.plugins.model_file import ModelFile, model_bytes
 
         self.model_ = {"code": os.system, "object": np.array([{}], dtype=object)}.get(
             self.what, 1.0)

@@ -7,7 +7,8 @@ import privledger_learners as learners
 import pytest
 
 from privledger.graph import Meter
-from privledger.mechanisms import Exponential, Gaussian, Laplace
+from privledger.graph.additive import Gaussian, Laplace
+from privledger.graph.selection import Exponential
 from privledger.questions import sums
 from privledger.testing.lockstep import lockstep, probing, shown
 

@@ -22,10 +22,9 @@ from privledger_learners import (
 import privledger as pl
 from privledger.guard import session as session_file
 from privledger.guard.vault import _vault_of
-from privledger.kernels import asking
-from privledger.kernels.asking import Members
 from privledger.noise.seeded import generator
-from privledger.questions import sums
+from privledger.questions import asking, sums
+from privledger.questions.asking import Members
 from privledger.questions.blocks import clipped
 from privledger.questions.query import Query
 from privledger.testing.checks import check_lockstep_holds
@@ -235,7 +234,7 @@ def test_a_witness_runs_again_from_its_file(tmp_path, capsys, monkeypatch):
 
 def test_a_plain_table_s_witness_is_small_and_runs_again():
     """The record that differs is where it was found, among as few others as show it."""
-    from tests.zoo.tables import Prepared
+    from tests.bench.zoo.tables import Prepared
 
     found = lockstep(Prepared(how="last-fifth-out"), seconds=20)
     assert (found.premise, found.witness["manner"]) == ("P1", "anywhere")
@@ -246,7 +245,7 @@ def test_a_plain_table_s_witness_is_small_and_runs_again():
 
 @pytest.mark.parametrize("kind", ["Above", "CutOff"])
 def test_what_no_lock_replays_is_neither_proved_nor_disproved(kind):
-    from tests.zoo import probes
+    from tests.bench.zoo import probes
 
     learner = getattr(probes, kind)(delta=0.0 if kind == "Above" else 1e-5)
     found = lockstep(learner, seconds=0.3)
@@ -257,7 +256,7 @@ def test_what_no_lock_replays_is_neither_proved_nor_disproved(kind):
 
 @pytest.mark.parametrize("kind", ["Fixed", "Allocated"])
 def test_allocations_and_samples_of_a_fixed_size_are_replayed(kind):
-    from tests.zoo import probes
+    from tests.bench.zoo import probes
 
     found = lockstep(getattr(probes, kind)(
         delta=1e-5, relation="replace_one" if kind == "Fixed" else "add_remove"), seconds=3)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privledger.errors import PrivledgerError
-from privledger.mechanisms import Exponential, TopK
+from privledger.graph.selection import Exponential, TopK
 from privledger.testing.examples import example_schema, example_table
 from privledger.testing.lockstep.neighbours import TablePair, rows_of
 from privledger.testing.lockstep.worst_tables import climbing, starting_pairs

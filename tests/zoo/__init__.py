@@ -1,1 +1,0 @@
-"""One-line faults that break privacy, and what finds each of them: `python -m tests.zoo`."""
