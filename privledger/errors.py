@@ -39,36 +39,12 @@ from html import escape
 
 from privledger.numerals import downward, many, meant_of, upward
 
-__all__ = [
-    "BudgetExceeded",
-    "DataDerived",
-    "DataError",
-    "EngineError",
-    "InvalidCurve",
-    "InvalidMechanism",
-    "InvalidPlan",
-    "InvalidValue",
-    "IsolationError",
-    "IsolationLimit",
-    "IsolationUnavailable",
-    "LearnerError",
-    "LedgerBusy",
-    "LedgerCorrupt",
-    "LedgerError",
-    "LedgerMisplaced",
-    "LedgerMissing",
-    "LedgerTooNew",
-    "ModelError",
-    "NotGranted",
-    "NotSettled",
-    "PolicyViolation",
-    "PrivledgerError",
-    "RelationMismatch",
-    "SchemaError",
-    "ScopeBusy",
-    "SpoolError",
-    "UnsupportedNode",
-]
+__all__ = ["BudgetExceeded", "DataDerived", "DataError", "EngineError", "InvalidCurve",
+           "InvalidMechanism", "InvalidPlan", "InvalidValue", "IsolationError", "IsolationLimit",
+           "IsolationUnavailable", "LearnerError", "LedgerBusy", "LedgerCorrupt", "LedgerError",
+           "LedgerMisplaced", "LedgerMissing", "LedgerTooNew", "ModelError", "NotGranted",
+           "NotSettled", "PolicyViolation", "PrivledgerError", "RelationMismatch", "SchemaError",
+           "ScopeBusy", "SpoolError", "UnsupportedNode"]
 
 _KNOWN = frozenset({"builtins", "privledger", "numpy", "scipy", "sklearn", "pandas", "sqlite3"})
 

@@ -16,23 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
-from privledger.numerals import (
-    downward,
-    downward_percent,
-    exact,
-    upward,
-    upward_percent,
-)
+from privledger.numerals import downward as downward
+from privledger.numerals import downward_percent as downward_percent
+from privledger.numerals import exact as exact
+from privledger.numerals import upward as upward
+from privledger.numerals import upward_percent as upward_percent
 
 # How figures are printed is part of rounding; errors print some, too, and come before this layer.
-__all__ = [
-    "MOST_COUNT", "UNIT", "add_up", "as_promised", "as_written", "count", "down", "downward",
-    "downward_percent", "exact", "finite_array", "from_units", "from_units_down", "moderate",
-    "multiply_up", "named_up", "non_negative", "number", "part_up", "plain_float", "plain_int",
-    "positive", "probability", "room_down", "sum_fractions", "sum_up", "units_down",
-    "units_of_budget", "units_of_fraction", "units_up", "up", "upward", "upward_percent",
-    "whole_numbers",
-]
 
 UNIT = 1 << 192
 """Budget integers count units of 2**-192: fine enough for a plan of epsilon 1e-9."""

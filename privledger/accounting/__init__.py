@@ -3,133 +3,61 @@
 Every bound is rounded up, every cap down, and impossible numbers are refused.
 """
 
-from privledger.accounting.allocation import (
-    allocation_rdp,
-    full_probability,
-    truncated_gaussian_rdp,
-)
-from privledger.accounting.certificate import (
-    ACCOUNTANTS,
-    Certificate,
-    delta_at,
-    epsilon_at,
-    epsilon_at_least,
-    largest_count,
-    smallest,
-)
-from privledger.accounting.convert import (
-    delta_from_rdp,
-    delta_from_zcdp,
-    epsilon_from_rdp,
-    epsilon_from_zcdp,
-    published_sgbdt_epsilon,
-    rdp_cap,
-    zcdp_cap,
-)
-from privledger.accounting.cost import Cost, maximum, pairwise_parallel, repeat, sequential
-from privledger.accounting.currencies import (
-    Currencies,
-    laplace_currencies,
-    range_currencies,
-    response_currencies,
-    steps_currencies,
-)
-from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_orders, sum_curves
-from privledger.accounting.gaussian import (
-    delta_from_mu,
-    epsilon_from_mu,
-    mu_from_epsilon_delta,
-    mu_from_pure,
-)
-from privledger.accounting.relation import (
-    RELATIONS,
-    UNITS,
-    WHO,
-    Relation,
-    check_relation,
-    check_unit,
-    promise,
-)
-from privledger.accounting.renyi import (
-    bounded_range_rdp,
-    gaussian_rdp,
-    laplace_rdp,
-    pure_rdp,
-    zcdp_rdp,
-)
-from privledger.accounting.subsample import (
-    poisson_gaussian_rdp,
-    poisson_generic_rdp,
-    poisson_pure_epsilon,
-)
-from privledger.accounting.tradeoff import (
-    Tradeoff,
-    cost_tradeoff,
-    failing,
-    gaussian_tradeoff,
-    odds_rise,
-    pure_tradeoff,
-    renyi_tradeoff,
-    zcdp_tradeoff,
-)
-
-__all__ = [
-    "ACCOUNTANTS",
-    "DEFAULT_ORDERS",
-    "RELATIONS",
-    "UNITS",
-    "WHO",
-    "Certificate",
-    "Cost",
-    "Currencies",
-    "RdpCurve",
-    "Relation",
-    "Tradeoff",
-    "allocation_rdp",
-    "bounded_range_rdp",
-    "check_orders",
-    "check_relation",
-    "check_unit",
-    "cost_tradeoff",
-    "delta_at",
-    "delta_from_mu",
-    "delta_from_rdp",
-    "delta_from_zcdp",
-    "epsilon_at",
-    "epsilon_at_least",
-    "epsilon_from_mu",
-    "epsilon_from_rdp",
-    "epsilon_from_zcdp",
-    "failing",
-    "full_probability",
-    "gaussian_rdp",
-    "gaussian_tradeoff",
-    "laplace_currencies",
-    "laplace_rdp",
-    "largest_count",
-    "maximum",
-    "mu_from_epsilon_delta",
-    "mu_from_pure",
-    "odds_rise",
-    "pairwise_parallel",
-    "poisson_gaussian_rdp",
-    "poisson_generic_rdp",
-    "poisson_pure_epsilon",
-    "promise",
-    "published_sgbdt_epsilon",
-    "pure_rdp",
-    "pure_tradeoff",
-    "range_currencies",
-    "rdp_cap",
-    "renyi_tradeoff",
-    "repeat",
-    "response_currencies",
-    "sequential",
-    "smallest",
-    "steps_currencies",
-    "sum_curves",
-    "truncated_gaussian_rdp",
-    "zcdp_cap",
-    "zcdp_rdp",
-    "zcdp_tradeoff",
-]
+from privledger.accounting.allocation import allocation_rdp as allocation_rdp
+from privledger.accounting.allocation import full_probability as full_probability
+from privledger.accounting.allocation import truncated_gaussian_rdp as truncated_gaussian_rdp
+from privledger.accounting.certificate import ACCOUNTANTS as ACCOUNTANTS
+from privledger.accounting.certificate import Certificate as Certificate
+from privledger.accounting.certificate import delta_at as delta_at
+from privledger.accounting.certificate import epsilon_at as epsilon_at
+from privledger.accounting.certificate import epsilon_at_least as epsilon_at_least
+from privledger.accounting.certificate import largest_count as largest_count
+from privledger.accounting.certificate import smallest as smallest
+from privledger.accounting.convert import delta_from_rdp as delta_from_rdp
+from privledger.accounting.convert import delta_from_zcdp as delta_from_zcdp
+from privledger.accounting.convert import epsilon_from_rdp as epsilon_from_rdp
+from privledger.accounting.convert import epsilon_from_zcdp as epsilon_from_zcdp
+from privledger.accounting.convert import published_sgbdt_epsilon as published_sgbdt_epsilon
+from privledger.accounting.convert import rdp_cap as rdp_cap
+from privledger.accounting.convert import zcdp_cap as zcdp_cap
+from privledger.accounting.cost import Cost as Cost
+from privledger.accounting.cost import maximum as maximum
+from privledger.accounting.cost import pairwise_parallel as pairwise_parallel
+from privledger.accounting.cost import repeat as repeat
+from privledger.accounting.cost import sequential as sequential
+from privledger.accounting.currencies import Currencies as Currencies
+from privledger.accounting.currencies import laplace_currencies as laplace_currencies
+from privledger.accounting.currencies import range_currencies as range_currencies
+from privledger.accounting.currencies import response_currencies as response_currencies
+from privledger.accounting.currencies import steps_currencies as steps_currencies
+from privledger.accounting.curve import DEFAULT_ORDERS as DEFAULT_ORDERS
+from privledger.accounting.curve import RdpCurve as RdpCurve
+from privledger.accounting.curve import check_orders as check_orders
+from privledger.accounting.curve import sum_curves as sum_curves
+from privledger.accounting.gaussian import delta_from_mu as delta_from_mu
+from privledger.accounting.gaussian import epsilon_from_mu as epsilon_from_mu
+from privledger.accounting.gaussian import mu_from_epsilon_delta as mu_from_epsilon_delta
+from privledger.accounting.gaussian import mu_from_pure as mu_from_pure
+from privledger.accounting.relation import RELATIONS as RELATIONS
+from privledger.accounting.relation import UNITS as UNITS
+from privledger.accounting.relation import WHO as WHO
+from privledger.accounting.relation import Relation as Relation
+from privledger.accounting.relation import check_relation as check_relation
+from privledger.accounting.relation import check_unit as check_unit
+from privledger.accounting.relation import promise as promise
+from privledger.accounting.renyi import bounded_range_rdp as bounded_range_rdp
+from privledger.accounting.renyi import gaussian_rdp as gaussian_rdp
+from privledger.accounting.renyi import laplace_rdp as laplace_rdp
+from privledger.accounting.renyi import pure_rdp as pure_rdp
+from privledger.accounting.renyi import zcdp_rdp as zcdp_rdp
+from privledger.accounting.subsample import poisson_gaussian_rdp as poisson_gaussian_rdp
+from privledger.accounting.subsample import poisson_generic_rdp as poisson_generic_rdp
+from privledger.accounting.subsample import poisson_pure_epsilon as poisson_pure_epsilon
+from privledger.accounting.tradeoff import Tradeoff as Tradeoff
+from privledger.accounting.tradeoff import cost_tradeoff as cost_tradeoff
+from privledger.accounting.tradeoff import failing as failing
+from privledger.accounting.tradeoff import gaussian_tradeoff as gaussian_tradeoff
+from privledger.accounting.tradeoff import odds_rise as odds_rise
+from privledger.accounting.tradeoff import pure_tradeoff as pure_tradeoff
+from privledger.accounting.tradeoff import renyi_tradeoff as renyi_tradeoff
+from privledger.accounting.tradeoff import zcdp_tradeoff as zcdp_tradeoff

@@ -3,8 +3,8 @@
 What it protects against, and how: docs/isolation.md.
 """
 
-from privledger.broker.allowance import DEFAULTS, Limits
-from privledger.broker.remote import PATIENCE, RemoteLearner
-from privledger.broker.server import ISOLATION
-
-__all__ = ["DEFAULTS", "ISOLATION", "PATIENCE", "Limits", "RemoteLearner"]
+from privledger.broker.allowance import DEFAULTS as DEFAULTS
+from privledger.broker.allowance import Limits as Limits
+from privledger.broker.remote import PATIENCE as PATIENCE
+from privledger.broker.remote import RemoteLearner as RemoteLearner
+from privledger.broker.server import ISOLATION as ISOLATION

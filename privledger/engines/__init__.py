@@ -6,8 +6,6 @@ chunk was answered. Everything that has to be right about an answer is checked b
 
 from __future__ import annotations
 
-from privledger.engines.cluster import Dask
-from privledger.engines.engine import Engine
-from privledger.engines.local import Local
-
-__all__ = ["Dask", "Engine", "Local"]
+from privledger.engines.cluster import Dask as Dask
+from privledger.engines.engine import Engine as Engine
+from privledger.engines.local import Local as Local

@@ -9,22 +9,16 @@ except ImportError:
     raise ImportError("several owners need the packages cryptography and, to call each other, "
                       "grpcio: pip install 'privledger[federated]'") from None
 
-from privledger.federation.coordinator import Direct, Federation, InProcess, OwnerLine
-from privledger.federation.enlisted import Owner, Run, new_key, public_key, verify_statements
-from privledger.federation.party import SEED_BITS, MaskedSum, Party, PlainSum
-
-__all__ = [
-    "SEED_BITS",
-    "Direct",
-    "Federation",
-    "InProcess",
-    "MaskedSum",
-    "Owner",
-    "OwnerLine",
-    "Party",
-    "PlainSum",
-    "Run",
-    "new_key",
-    "public_key",
-    "verify_statements",
-]
+from privledger.federation.coordinator import Direct as Direct
+from privledger.federation.coordinator import Federation as Federation
+from privledger.federation.coordinator import InProcess as InProcess
+from privledger.federation.coordinator import OwnerLine as OwnerLine
+from privledger.federation.enlisted import Owner as Owner
+from privledger.federation.enlisted import Run as Run
+from privledger.federation.enlisted import new_key as new_key
+from privledger.federation.enlisted import public_key as public_key
+from privledger.federation.enlisted import verify_statements as verify_statements
+from privledger.federation.party import SEED_BITS as SEED_BITS
+from privledger.federation.party import MaskedSum as MaskedSum
+from privledger.federation.party import Party as Party
+from privledger.federation.party import PlainSum as PlainSum

@@ -2,126 +2,71 @@
 
 # These add their rules to the fold.
 from privledger.graph import fold_rules, one_of  # noqa: F401
-from privledger.graph.additive import (
-    Asserted,
-    AssertedZCDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-)
-from privledger.graph.correlated import correlated_gaussian, cyclic_poisson
-from privledger.graph.dp_events import every_dp_event, from_dp_event, to_dp_event
-from privledger.graph.explain import Explanation, explain, graphml, label, quick_answers, view
-from privledger.graph.federated import Trust, alone, as_released, share_of, trusts
-from privledger.graph.fold import cost_of
-from privledger.graph.fold_rules import replaced_cost
-from privledger.graph.meter import SIZED, Context, Meter
-from privledger.graph.nodes import (
-    AsReplaceOne,
-    Correlated,
-    Federated,
-    FixedSizeSample,
-    Group,
-    IndividualFilter,
-    LabelOnly,
-    Node,
-    OneOf,
-    Parallel,
-    PoissonSample,
-    PostProcess,
-    Public,
-    RandomAllocation,
-    Repeat,
-    Sequential,
-    TruncatedPoissonSample,
-    Tuning,
-    children,
-    holds,
-    several_of_many,
-)
-from privledger.graph.per_record import rdp_per_record
-from privledger.graph.plan_json import canonical, from_json, to_json
-from privledger.graph.price import advantage, calibrate, certify, delta, epsilon, rdp, tpr, tradeoff
-from privledger.graph.register import MECHANISMS, Mechanism
-from privledger.graph.selection import (
-    Exponential,
-    PartitionSelection,
-    PermuteAndFlip,
-    RandomizedResponse,
-    ReportNoisyMax,
-    SparseVector,
-    TopK,
-)
-
-__all__ = [
-    "MECHANISMS",
-    "SIZED",
-    "AsReplaceOne",
-    "Asserted",
-    "AssertedZCDP",
-    "Context",
-    "Correlated",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Explanation",
-    "Exponential",
-    "Federated",
-    "FixedSizeSample",
-    "Gaussian",
-    "Group",
-    "IndividualFilter",
-    "LabelOnly",
-    "Laplace",
-    "Mechanism",
-    "Meter",
-    "Node",
-    "OneOf",
-    "Parallel",
-    "PartitionSelection",
-    "PermuteAndFlip",
-    "PoissonSample",
-    "PostProcess",
-    "Public",
-    "RandomAllocation",
-    "RandomizedResponse",
-    "Repeat",
-    "ReportNoisyMax",
-    "Sequential",
-    "SparseVector",
-    "TopK",
-    "TruncatedPoissonSample",
-    "Trust",
-    "Tuning",
-    "advantage",
-    "alone",
-    "as_released",
-    "calibrate",
-    "canonical",
-    "certify",
-    "children",
-    "correlated_gaussian",
-    "cost_of",
-    "cyclic_poisson",
-    "delta",
-    "epsilon",
-    "every_dp_event",
-    "explain",
-    "from_dp_event",
-    "from_json",
-    "graphml",
-    "holds",
-    "label",
-    "quick_answers",
-    "rdp",
-    "rdp_per_record",
-    "replaced_cost",
-    "several_of_many",
-    "share_of",
-    "to_dp_event",
-    "to_json",
-    "tpr",
-    "tradeoff",
-    "trusts",
-    "view",
-]
+from privledger.graph.additive import Asserted as Asserted
+from privledger.graph.additive import AssertedZCDP as AssertedZCDP
+from privledger.graph.additive import DiscreteGaussian as DiscreteGaussian
+from privledger.graph.additive import DiscreteLaplace as DiscreteLaplace
+from privledger.graph.additive import Gaussian as Gaussian
+from privledger.graph.additive import Laplace as Laplace
+from privledger.graph.correlated import correlated_gaussian as correlated_gaussian
+from privledger.graph.correlated import cyclic_poisson as cyclic_poisson
+from privledger.graph.dp_events import every_dp_event as every_dp_event
+from privledger.graph.dp_events import from_dp_event as from_dp_event
+from privledger.graph.dp_events import to_dp_event as to_dp_event
+from privledger.graph.explain import Explanation as Explanation
+from privledger.graph.explain import explain as explain
+from privledger.graph.explain import graphml as graphml
+from privledger.graph.explain import label as label
+from privledger.graph.explain import view as view
+from privledger.graph.federated import Trust as Trust
+from privledger.graph.federated import alone as alone
+from privledger.graph.federated import as_released as as_released
+from privledger.graph.federated import share_of as share_of
+from privledger.graph.federated import trusts as trusts
+from privledger.graph.fold import cost_of as cost_of
+from privledger.graph.fold_rules import replaced_cost as replaced_cost
+from privledger.graph.meter import SIZED as SIZED
+from privledger.graph.meter import Context as Context
+from privledger.graph.meter import Meter as Meter
+from privledger.graph.nodes import AsReplaceOne as AsReplaceOne
+from privledger.graph.nodes import Correlated as Correlated
+from privledger.graph.nodes import Federated as Federated
+from privledger.graph.nodes import FixedSizeSample as FixedSizeSample
+from privledger.graph.nodes import Group as Group
+from privledger.graph.nodes import IndividualFilter as IndividualFilter
+from privledger.graph.nodes import LabelOnly as LabelOnly
+from privledger.graph.nodes import Node as Node
+from privledger.graph.nodes import OneOf as OneOf
+from privledger.graph.nodes import Parallel as Parallel
+from privledger.graph.nodes import PoissonSample as PoissonSample
+from privledger.graph.nodes import PostProcess as PostProcess
+from privledger.graph.nodes import Public as Public
+from privledger.graph.nodes import RandomAllocation as RandomAllocation
+from privledger.graph.nodes import Repeat as Repeat
+from privledger.graph.nodes import Sequential as Sequential
+from privledger.graph.nodes import TruncatedPoissonSample as TruncatedPoissonSample
+from privledger.graph.nodes import Tuning as Tuning
+from privledger.graph.nodes import children as children
+from privledger.graph.nodes import holds as holds
+from privledger.graph.nodes import several_of_many as several_of_many
+from privledger.graph.per_record import rdp_per_record as rdp_per_record
+from privledger.graph.plan_json import canonical as canonical
+from privledger.graph.plan_json import from_json as from_json
+from privledger.graph.plan_json import to_json as to_json
+from privledger.graph.price import advantage as advantage
+from privledger.graph.price import calibrate as calibrate
+from privledger.graph.price import certify as certify
+from privledger.graph.price import delta as delta
+from privledger.graph.price import epsilon as epsilon
+from privledger.graph.price import rdp as rdp
+from privledger.graph.price import tpr as tpr
+from privledger.graph.price import tradeoff as tradeoff
+from privledger.graph.register import MECHANISMS as MECHANISMS
+from privledger.graph.register import Mechanism as Mechanism
+from privledger.graph.selection import Exponential as Exponential
+from privledger.graph.selection import PartitionSelection as PartitionSelection
+from privledger.graph.selection import PermuteAndFlip as PermuteAndFlip
+from privledger.graph.selection import RandomizedResponse as RandomizedResponse
+from privledger.graph.selection import ReportNoisyMax as ReportNoisyMax
+from privledger.graph.selection import SparseVector as SparseVector
+from privledger.graph.selection import TopK as TopK

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -44,7 +43,6 @@ _LOOSER = {
 
 
 NO_DELTA = "needs delta above 0 (and above what is asserted)"
-LONG_ONE = "not asked: it takes long for so many parts"
 
 
 @frozen
@@ -159,37 +157,6 @@ def explain(
     if least > best.epsilon * (1 + 1e-9):
         least = 0.0  # rounding at the very ends: rather say nothing
     return Explanation(best, relation, min(least, best.epsilon), others)
-
-
-def quick_answers(
-    cost: Cost, delta: float = 0.0, left_out: Collection[str] = ("pld",)
-) -> tuple[Alternative, ...]:
-    """What accountants say that are not left out, the tightest first.
-
-    For histories of so many parts that a distribution of all of them would take long.
-
-    Args:
-        delta: failure probability in [0, 1). left_out: those that would take too long.
-
-    Raises:
-        InvalidValue: no probability.
-
-    >>> from privledger.graph import Gaussian
-    >>> [one.accountant for one in quick_answers(cost_of(Gaussian(1.0)), 1e-5)]
-    ['gdp', 'zcdp', 'rdp', 'pure', 'pld']
-    """
-    chance = probability("delta", delta, zero=True)
-    found = []
-    for name in _LONG:
-        try:
-            found.append(Alternative(name, None, LONG_ONE) if name in left_out else
-                         Alternative(name, epsilon_at(cost, chance, name).epsilon, _LOOSER[name]))
-        except UnsupportedNode as error:
-            found.append(Alternative(name, None, _reason(cost, name, str(error))))
-        except InvalidValue:
-            found.append(Alternative(name, None, NO_DELTA))
-    found.sort(key=lambda one: (one.epsilon is None, one.epsilon or 0.0))
-    return tuple(found)
 
 
 def _alternative(cost: Cost, delta: float, name: str, best: Certificate) -> Alternative:

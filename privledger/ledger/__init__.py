@@ -1,66 +1,36 @@
 """The history: entries, the state they fold to, the decision to grant, and the rules."""
 
-from privledger.ledger.auditing import audit
-from privledger.ledger.checkpoint import Receipt
-from privledger.ledger.decide import (
-    Charge,
-    Correction,
-    Refusal,
-    booked_by_filters,
-    correction,
-    decide,
-    own_epsilon,
-)
-from privledger.ledger.entries import FORMAT, Entry
-from privledger.ledger.filters import (
-    Budget,
-    Cap,
-    FilterRule,
-    choose_filter,
-    fixed_filter,
-    plain_labels,
-    window_name,
-)
-from privledger.ledger.history import History
-from privledger.ledger.individual import ScopeSpend, admit, costs_to_units
-from privledger.ledger.origins import Origins, asserted_kinds, origin_findings, request_origins
-from privledger.ledger.policy import DataLimit, Policy
-from privledger.ledger.state import GrantState, ScopeState, State, folded
-from privledger.ledger.store import Store, Transaction
-
-__all__ = [
-    "FORMAT",
-    "Budget",
-    "Cap",
-    "Charge",
-    "Correction",
-    "DataLimit",
-    "Entry",
-    "FilterRule",
-    "GrantState",
-    "History",
-    "Origins",
-    "Policy",
-    "Receipt",
-    "Refusal",
-    "ScopeSpend",
-    "ScopeState",
-    "State",
-    "Store",
-    "Transaction",
-    "admit",
-    "asserted_kinds",
-    "audit",
-    "booked_by_filters",
-    "choose_filter",
-    "correction",
-    "costs_to_units",
-    "decide",
-    "fixed_filter",
-    "folded",
-    "origin_findings",
-    "own_epsilon",
-    "plain_labels",
-    "request_origins",
-    "window_name",
-]
+from privledger.ledger.auditing import audit as audit
+from privledger.ledger.checkpoint import Receipt as Receipt
+from privledger.ledger.decide import Charge as Charge
+from privledger.ledger.decide import Correction as Correction
+from privledger.ledger.decide import Refusal as Refusal
+from privledger.ledger.decide import booked_by_filters as booked_by_filters
+from privledger.ledger.decide import correction as correction
+from privledger.ledger.decide import decide as decide
+from privledger.ledger.decide import own_epsilon as own_epsilon
+from privledger.ledger.entries import FORMAT as FORMAT
+from privledger.ledger.entries import Entry as Entry
+from privledger.ledger.filters import Budget as Budget
+from privledger.ledger.filters import Cap as Cap
+from privledger.ledger.filters import FilterRule as FilterRule
+from privledger.ledger.filters import choose_filter as choose_filter
+from privledger.ledger.filters import fixed_filter as fixed_filter
+from privledger.ledger.filters import plain_labels as plain_labels
+from privledger.ledger.filters import window_name as window_name
+from privledger.ledger.history import History as History
+from privledger.ledger.individual import ScopeSpend as ScopeSpend
+from privledger.ledger.individual import admit as admit
+from privledger.ledger.individual import costs_to_units as costs_to_units
+from privledger.ledger.origins import Origins as Origins
+from privledger.ledger.origins import asserted_kinds as asserted_kinds
+from privledger.ledger.origins import origin_findings as origin_findings
+from privledger.ledger.origins import request_origins as request_origins
+from privledger.ledger.policy import DataLimit as DataLimit
+from privledger.ledger.policy import Policy as Policy
+from privledger.ledger.state import GrantState as GrantState
+from privledger.ledger.state import ScopeState as ScopeState
+from privledger.ledger.state import State as State
+from privledger.ledger.state import folded as folded
+from privledger.ledger.store import Store as Store
+from privledger.ledger.store import Transaction as Transaction

@@ -19,7 +19,6 @@ from attrs import field, frozen
 
 from privledger.ledger.filters import FilterRule
 from privledger.rounding import (
-    down,
     downward,
     downward_percent,
     exact,
@@ -103,14 +102,7 @@ class Amount:
     def share(self) -> Figure:
         """Of the filter's cap. Shares of parts add up, up to the rounding of each."""
         return Figure(
-            _ratio(self.units, self.rule.cap_units, CHARGE) if self.rule else 0.0, SHARE)
-
-    @property
-    def share_left(self) -> Figure:
-        """What the cap has left after it; below zero if it is overspent."""
-        left = 1.0 if self.rule is None else _ratio(
-            self.rule.cap_units - self.units, self.rule.cap_units, REMAINDER)
-        return Figure(left, SHARE, REMAINDER)
+            _ratio(self.units, self.rule.cap_units) if self.rule else 0.0, SHARE)
 
     @property
     def left(self) -> Figure:
@@ -126,13 +118,11 @@ def summed_figures(amounts: Iterable[Amount], rule: FilterRule | None) -> Amount
     return Amount(units, delta_units, rule)
 
 
-def _ratio(units: int, whole: int, direction: str) -> float:
+def _ratio(units: int, whole: int) -> float:
     if not whole:
         return 0.0 if not units else math.inf
-    value, truth = units / whole, Fraction(units, whole)
-    if direction == CHARGE:
-        return up(value) if Fraction(value) < truth else value
-    return down(value) if Fraction(value) > truth else value
+    value = units / whole
+    return up(value) if Fraction(value) < Fraction(units, whole) else value
 
 
 # Values and texts made safe for a terminal and for JSON.

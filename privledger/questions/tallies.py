@@ -59,7 +59,7 @@ class Statistics:
         return self.classes is None and self.numbers is None and self.mass is None
 
     def counts(self, table: NDArray[Any]) -> NDArray[Any]:
-        """How many records each row of `totals` or `per_key` stands for."""
+        """How many records each row of `totals` stands for."""
         return table.sum(axis=1) if self.classes is not None else table[:, 0]
 
     def totals(self, order: NDArray[Any], at: NDArray[Any]) -> NDArray[np.int64]:
@@ -80,18 +80,6 @@ class Statistics:
         if self.numbers is None:
             return np.stack([counts, np.zeros_like(counts)], axis=1)
         return np.stack([counts, _running(self.numbers[order])[at]], axis=1)
-
-    def per_key(self, keys: NDArray[Any], n_keys: int) -> NDArray[np.int64]:
-        """The same sums over the records with each key, shape (n_keys, width)."""
-        if self.classes is not None:
-            flat = summed(keys * self.n_classes + self.classes, n_keys * self.n_classes, self.mass)
-            return flat.reshape(n_keys, self.n_classes)
-        counts = summed(keys, n_keys, self.mass)
-        if self.numbers is None:
-            return np.stack([counts, np.zeros_like(counts)], axis=1)
-        # Sums of whole numbers below 2**53 are exact in float64.
-        sums = np.bincount(keys, weights=self.numbers, minlength=n_keys).astype(np.int64)
-        return np.stack([counts, sums], axis=1)
 
 
 def _running(values: NDArray[Any]) -> NDArray[np.int64]:

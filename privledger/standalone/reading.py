@@ -99,8 +99,6 @@ MOST_COUNT = 10**15
 MOST_DEEP = 100
 MOST_PARTIES = 1000
 MOST_CORRELATED = 2048
-BENT_BY_RELATION = ("PoissonSample", "FixedSizeSample", "RandomAllocation",
-                    "TruncatedPoissonSample", "Group", "AsReplaceOne", "Tuning")
 RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 

@@ -10,14 +10,12 @@ from privledger.errors import InvalidValue, LedgerCorrupt
 from privledger.ledger.entries import Entry
 from privledger.ledger.store import Store, read_back
 from privledger.reading import path_in
-from privledger.storage.address import is_url, shown
-from privledger.storage.memory import MemoryStore
-from privledger.storage.postgres import PostgresStore
-from privledger.storage.sqlite import SQLiteStore
+from privledger.storage.address import is_url as is_url
+from privledger.storage.address import shown as shown
+from privledger.storage.memory import MemoryStore as MemoryStore
+from privledger.storage.postgres import PostgresStore as PostgresStore
+from privledger.storage.sqlite import SQLiteStore as SQLiteStore
 from privledger.tables.spool import clear_left_behind
-
-__all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "is_url", "kept", "refuse_findings",
-           "shown", "store_at"]
 
 
 def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,

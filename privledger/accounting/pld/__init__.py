@@ -16,76 +16,37 @@
 Proofs: docs/proofs/privacy-loss.md.
 """
 
-from privledger.accounting.pld.by_pld import (
-    Price,
-    delta_by_pld,
-    epsilon_by_pld,
-    epsilon_lower_by_pld,
-)
-from privledger.accounting.pld.envelopes import RHO, SQUARED_MU, envelope_currency, sampled_pure
-from privledger.accounting.pld.losses import (
-    LEAST_RATE,
-    NOTHING,
-    Losses,
-    allocated,
-    both_ways,
-    dearest,
-    fixed_size,
-    gaussian_shift,
-    laplace_shift,
-    losses_rdp,
-    moved,
-    poisson,
-    together,
-    truncated,
-)
-from privledger.accounting.pld.pairs import (
-    AtomPair,
-    BoundedRangePair,
-    GaussianPair,
-    LaplacePair,
-    discrete_gaussian_pair,
-    discrete_laplace_pair,
-    pure_pair,
-    response_loss,
-    response_pair,
-    wide_discrete_mu,
-)
-from privledger.accounting.pld.several_rows import grouped, replaced
-
-__all__ = [
-    "LEAST_RATE",
-    "NOTHING",
-    "RHO",
-    "SQUARED_MU",
-    "AtomPair",
-    "BoundedRangePair",
-    "GaussianPair",
-    "LaplacePair",
-    "Losses",
-    "Price",
-    "allocated",
-    "both_ways",
-    "dearest",
-    "delta_by_pld",
-    "discrete_gaussian_pair",
-    "discrete_laplace_pair",
-    "envelope_currency",
-    "epsilon_by_pld",
-    "epsilon_lower_by_pld",
-    "fixed_size",
-    "gaussian_shift",
-    "grouped",
-    "laplace_shift",
-    "losses_rdp",
-    "moved",
-    "poisson",
-    "pure_pair",
-    "replaced",
-    "response_loss",
-    "response_pair",
-    "sampled_pure",
-    "together",
-    "truncated",
-    "wide_discrete_mu",
-]
+from privledger.accounting.pld.by_pld import Price as Price
+from privledger.accounting.pld.by_pld import delta_by_pld as delta_by_pld
+from privledger.accounting.pld.by_pld import epsilon_by_pld as epsilon_by_pld
+from privledger.accounting.pld.by_pld import epsilon_lower_by_pld as epsilon_lower_by_pld
+from privledger.accounting.pld.envelopes import RHO as RHO
+from privledger.accounting.pld.envelopes import SQUARED_MU as SQUARED_MU
+from privledger.accounting.pld.envelopes import envelope_currency as envelope_currency
+from privledger.accounting.pld.envelopes import sampled_pure as sampled_pure
+from privledger.accounting.pld.losses import LEAST_RATE as LEAST_RATE
+from privledger.accounting.pld.losses import NOTHING as NOTHING
+from privledger.accounting.pld.losses import Losses as Losses
+from privledger.accounting.pld.losses import allocated as allocated
+from privledger.accounting.pld.losses import both_ways as both_ways
+from privledger.accounting.pld.losses import dearest as dearest
+from privledger.accounting.pld.losses import fixed_size as fixed_size
+from privledger.accounting.pld.losses import gaussian_shift as gaussian_shift
+from privledger.accounting.pld.losses import laplace_shift as laplace_shift
+from privledger.accounting.pld.losses import losses_rdp as losses_rdp
+from privledger.accounting.pld.losses import moved as moved
+from privledger.accounting.pld.losses import poisson as poisson
+from privledger.accounting.pld.losses import together as together
+from privledger.accounting.pld.losses import truncated as truncated
+from privledger.accounting.pld.pairs import AtomPair as AtomPair
+from privledger.accounting.pld.pairs import BoundedRangePair as BoundedRangePair
+from privledger.accounting.pld.pairs import GaussianPair as GaussianPair
+from privledger.accounting.pld.pairs import LaplacePair as LaplacePair
+from privledger.accounting.pld.pairs import discrete_gaussian_pair as discrete_gaussian_pair
+from privledger.accounting.pld.pairs import discrete_laplace_pair as discrete_laplace_pair
+from privledger.accounting.pld.pairs import pure_pair as pure_pair
+from privledger.accounting.pld.pairs import response_loss as response_loss
+from privledger.accounting.pld.pairs import response_pair as response_pair
+from privledger.accounting.pld.pairs import wide_discrete_mu as wide_discrete_mu
+from privledger.accounting.pld.several_rows import grouped as grouped
+from privledger.accounting.pld.several_rows import replaced as replaced

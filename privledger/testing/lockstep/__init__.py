@@ -3,9 +3,8 @@
 docs/proofs/lockstep.md has the theorem. Simulation: NOT PRIVATE, on tables of the kit only.
 """
 
-from privledger.testing.lockstep.kept import Broken
-from privledger.testing.lockstep.lock import Lock
-from privledger.testing.lockstep.locking import Verdict, lockstep
-from privledger.testing.lockstep.witnesses import replay_witness
-
-__all__ = ["Broken", "Lock", "Verdict", "lockstep", "replay_witness"]
+from privledger.testing.lockstep.kept import Broken as Broken
+from privledger.testing.lockstep.lock import Lock as Lock
+from privledger.testing.lockstep.locking import Verdict as Verdict
+from privledger.testing.lockstep.locking import lockstep as lockstep
+from privledger.testing.lockstep.witnesses import replay_witness as replay_witness
