@@ -11,7 +11,7 @@ import click
 
 import privledger
 from privledger.cli.fit import SCHEMA, TABLE, ledger_beside, run_of
-from privledger.cli.output import Reply, command, people_key_option
+from privledger.cli.output import FILE, PLACE, Reply, command, people_key_option
 from privledger.cli.plan import Prepared, check_same, state_at
 from privledger.cli.run import open_ledger, refuse_early, refuse_if_remembered
 from privledger.cli.sql import Statement, statements
@@ -55,11 +55,11 @@ ENDINGS = (".csv", ".json", ".parquet")
 @click.option("--keep", is_flag=True,
               help="Keep the answers in the ledger, and give out those that are kept: the same "
                    "question again costs nothing. Each question is a grant of its own then.")
-@click.option("--fingerprint-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+@click.option("--fingerprint-key", type=FILE, metavar="FILE",
               help="For --keep: a secret by which the same table is recognised next time.")
 @click.option("--sampling", is_flag=True,
               help="Intervals of noise and sample, in place of those of the noise.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("-o", "--output", type=PLACE, metavar="FILE",
               help="Write the answer here, too: .csv, .json or .parquet.")
 @people_key_option
 @quiet_option

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from privledger.accounting import UNITS, promise
-from privledger.cli.output import Reply, command, complete_learner, without_effect
+from privledger.cli.output import FILE, PLACE, Reply, command, complete_learner, without_effect
 from privledger.cli.terminal import GREEN, RED, YELLOW, charge, pairs, quiet_option, remainder, text
 from privledger.errors import InvalidPlan, PrivledgerError
 from privledger.gate import NOTHING, REFUSED
@@ -59,8 +59,7 @@ def build_audited(name: str, schema: Schema, epsilon: float, delta: float | None
 
 @command
 @click.argument("learner", shell_complete=complete_learner)
-@click.option("--schema", "schema_file", required=True,
-              type=click.Path(exists=True, dir_okay=False),
+@click.option("--schema", "schema_file", required=True, type=FILE,
               help="Schema of a table, JSON or TOML. No table is needed.")
 @click.option("--epsilon", type=float, required=True, help="Claimed epsilon of one fit.")
 @click.option("--delta", type=float, help="Its delta [default: the learner's own].")
@@ -75,7 +74,7 @@ def build_audited(name: str, schema: Schema, epsilon: float, delta: float | None
 @click.option("--unit", type=click.Choice(UNITS), default="row", show_default=True,
               help="With --lockstep: how neighbours differ, by a row or by a person with several "
                    "rows.")
-@click.option("--witness", metavar="FILE", type=click.Path(dir_okay=False),
+@click.option("--witness", metavar="FILE", type=PLACE,
               help="With --lockstep: where to write the pair of tables with the worst result; "
                    "`python -m privledger.testing.lockstep FILE` runs it again.")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE",

@@ -10,6 +10,8 @@ from attrs import evolve
 
 from privledger.cli.ledger_gate import answer_told, check_format_option, check_ledger, find_policy
 from privledger.cli.output import (
+    FILE,
+    PLACE,
     LedgerPlace,
     Reply,
     command,
@@ -26,14 +28,14 @@ from privledger.storage import is_url, shown
 
 @partial(command, formats=check_format_option)
 @click.argument("subject", metavar="[LEDGER|RUN.toml]", type=LedgerPlace(), required=False)
-@click.option("--policy", type=click.Path(exists=True, dir_okay=False),
+@click.option("--policy", type=FILE,
               help="TOML file with a table [policy] [default: privledger.toml, or "
                    "[tool.privledger.policy] of pyproject.toml, in the working directory or "
                    "the nearest folder above it, up to the project's root].")
 @data_option
-@click.option("--ledger", type=click.Path(dir_okay=False),
+@click.option("--ledger", type=PLACE,
               help="For a run file: the ledger it would continue [default: the run file's].")
-@click.option("--receipt", type=click.Path(exists=True, dir_okay=False),
+@click.option("--receipt", type=FILE,
               help="A receipt kept elsewhere: detects deleted last entries or an old copy.")
 @click.option("--expect-head", metavar="HASH", help="An entry with this hash must be there.")
 @click.option("--new-ledger", is_flag=True,
@@ -43,7 +45,7 @@ from privledger.storage import is_url, shown
 @public_option
 @click.option("--learner", shell_complete=complete_learner,
               help="Price this learner, without a run file or data.")
-@click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
+@click.option("--schema", type=FILE, help="For --learner.")
 @click.option("--epsilon", type=float, help="For --learner.")
 @click.option("--delta", type=float, default=0.0, show_default=True, help="For --learner.")
 @click.option("--relation", type=click.Choice(["add_remove", "replace_one", "replace_label"]),

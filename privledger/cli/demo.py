@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from privledger.cli.output import Reply, command
+from privledger.cli.output import PLACE, Reply, command
 from privledger.cli.plan import claim_dict, render_claims, render_composition, render_price
 from privledger.cli.record import CONFIDENTIAL
 from privledger.cli.run import score
@@ -45,7 +45,7 @@ MOST_SPENT = 5
 
 
 @command
-@click.option("--ledger", type=click.Path(dir_okay=False),
+@click.option("--ledger", type=PLACE,
               help="Where to keep the ledger [default: a new temporary folder].")
 @quiet_option
 def demo(ledger: str | None) -> Reply:

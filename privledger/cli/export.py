@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from privledger.cli.output import (
+    FILE,
     LedgerPlace,
     Reply,
     asks_json,
@@ -58,7 +59,7 @@ CONFIDENTIAL = ("CONFIDENTIAL: the export contains what single records spent, wh
               help="Lines of the history; or for other tools: entries as one JSON list or as CSV, "
                    "the plans as events of dp_accounting; or an entry of OpenDP's registry of "
                    "deployments.")
-@click.option("--human", type=click.Path(exists=True, dir_okay=False),
+@click.option("--human", type=FILE,
               help="For --as deployment: TOML file with the facts that only the owner knows.")
 @click.option("--include-records", is_flag=True,
               help="Append the per-record vectors. CONFIDENTIAL: for auditors.")

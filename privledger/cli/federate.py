@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from privledger.cli.output import Reply, asks_json, command, data_option
+from privledger.cli.output import FILE, PLACE, Reply, asks_json, command, data_option
 from privledger.cli.plan import run_argument
 from privledger.cli.terminal import GREEN, RED, charge, pairs, text
 from privledger.errors import InvalidPlan
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own log speaks of addresses
 EXTRA = "one with the extra that a federation needs: pip install 'privledger[federated]'"
 
-secret_option = click.option("--secret", required=True, metavar="FILE",
-                             type=click.Path(exists=True, dir_okay=False),
+secret_option = click.option("--secret", required=True, metavar="FILE", type=FILE,
                              help="Your own key file, from privledger federate keygen.")
 
 
@@ -75,8 +74,7 @@ def keygen(name: str, output_dir: str) -> Reply:
 @part
 @run_argument
 @data_option
-@click.option("--ledger", type=click.Path(dir_okay=False), help="Your "
-                                                                "own ledger, to price against.")
+@click.option("--ledger", type=PLACE, help="Your own ledger, to price against.")
 def plan(run_file: str, data_dir: str | None, ledger: str | None) -> Reply:
     """Price a run of several owners, and say who they are. Opens no data and writes nothing.
 
@@ -146,9 +144,9 @@ def described_party(found: FederatedFile) -> Json:
 @secret_option
 @data_option
 @click.option("--data", "table", metavar="TABLE", help="Your own table, where you are an owner.")
-@click.option("--ledger", type=click.Path(dir_okay=False), help="Your own ledger, then.")
-@click.option("--model", type=click.Path(dir_okay=False), help="Where to save the fitted model.")
-@click.option("--receipts", type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("--ledger", type=PLACE, help="Your own ledger, then.")
+@click.option("--model", type=PLACE, help="Where to save the fitted model.")
+@click.option("--receipts", type=PLACE, metavar="FILE",
               help="Where to write what all owners signed, for privledger federate verify.")
 @click.option("--wait", type=click.FloatRange(min=0, min_open=True), default=600.0,
               show_default=True, help="Seconds to wait for all owners to call.")
@@ -173,9 +171,9 @@ def serve(run_file: str, secret: str, data_dir: str | None, table: str | None,
 @data_option
 @click.option("--data", "table", metavar="TABLE", required=True,
               help="Your own table: CSV, Parquet or NPZ.")
-@click.option("--ledger", type=click.Path(dir_okay=False), required=True,
+@click.option("--ledger", type=PLACE, required=True,
               help="Your own ledger, continued if it exists.")
-@click.option("--receipt", type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("--receipt", type=PLACE, metavar="FILE",
               help="Where to write what you signed, for privledger federate verify.")
 @click.option("--wait", type=click.FloatRange(min=0, min_open=True), default=600.0,
               show_default=True, help="Seconds to wait for the training party.")
@@ -194,8 +192,7 @@ def join(run_file: str, secret: str, data_dir: str | None, table: str, ledger: s
 
 
 @part
-@click.argument("receipts", nargs=-1, required=True, metavar="RECEIPT...",
-                type=click.Path(exists=True, dir_okay=False))
+@click.argument("receipts", nargs=-1, required=True, metavar="RECEIPT...", type=FILE)
 def verify(receipts: tuple[str, ...]) -> Reply:
     """Check that what all owners of one run signed is of one transcript.
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from privledger.accounting import Relation
-from privledger.cli.output import Reply, command, people_key_option
+from privledger.cli.output import FILE, PLACE, Reply, command, people_key_option
 from privledger.cli.plan import isolate_option, limit_option, making, priced, state_at
 from privledger.cli.run import carried_out, check_outputs, data_files, refuse_if_remembered
 from privledger.cli.terminal import quiet_option
@@ -21,8 +21,7 @@ from privledger.storage import is_url
 from privledger.tables.schema import Schema
 
 TABLE = click.argument("table", metavar="TABLE", type=click.Path(exists=True))
-SCHEMA = click.option("--schema", "schema_file", required=True, metavar="FILE",
-                      type=click.Path(exists=True, dir_okay=False),
+SCHEMA = click.option("--schema", "schema_file", required=True, metavar="FILE", type=FILE,
                       help="Public facts about the table.")
 
 
@@ -32,7 +31,7 @@ SCHEMA = click.option("--schema", "schema_file", required=True, metavar="FILE",
 @click.option("--epsilon", type=float, required=True, help="What this fit may cost.")
 @click.option("--delta", type=float, default=0.0, show_default=True,
               help="Of this fit; well below one in the number of people.")
-@click.option("--model", required=True, type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("--model", required=True, type=PLACE, metavar="FILE",
               help="Where to save the fitted model, for privledger predict.")
 @click.option("--learner", metavar="NAME",
               help="One of privledger learners [default: what public facts recommend].")

@@ -8,6 +8,8 @@ import click
 
 from privledger.cli.explain import node_from_text
 from privledger.cli.output import (
+    FILE,
+    PLACE,
     LedgerPlace,
     Reply,
     command,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 @command
 @ledger_argument
 @click.argument("grant", shell_complete=complete_grant)
-@click.option("--plan", type=click.Path(exists=True, dir_okay=False), metavar="NODE.json",
+@click.option("--plan", type=FILE, metavar="NODE.json",
               help="The plan that the grant really ran, as `privledger.nodes.to_json` writes it.")
 @click.option("--void", is_flag=True, help="Void the grant's promise: nothing can be promised for "
                                            "it.")
@@ -108,7 +110,7 @@ def _render_window(out: Console, value: dict[str, Any]) -> None:
 # `privledger people-key`: the key under which a ledger knows its people.
 
 @command
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=PLACE)
 def people_key(file: str) -> Reply:
     """Make a key for people in a new FILE that only its owner can read.
 
@@ -127,7 +129,7 @@ def people_key(file: str) -> Reply:
 
 # `privledger backup` and `privledger restore`: a ledger as of one moment, and what it lacks.
 
-_TO = click.argument("to", metavar="TO", type=click.Path(dir_okay=False))
+_TO = click.argument("to", metavar="TO", type=PLACE)
 
 
 def _file(place: str) -> str:

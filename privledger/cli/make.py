@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from privledger.cli.output import Reply, command, note, without_effect
+from privledger.cli.output import FILE, PLACE, Reply, command, note, without_effect
 from privledger.cli.terminal import GREEN, RED, grid, pairs, text
 from privledger.errors import InvalidValue, LearnerError, SchemaError
 from privledger.plugins import learner_names, load_learner
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 # `privledger init`: a schema from a public description, never from the data.
 
 @command
-@click.argument("schema", metavar="SCHEMA.toml", type=click.Path(dir_okay=False))
-@click.option("--from", "source", type=click.Path(exists=True, dir_okay=False),
+@click.argument("schema", metavar="SCHEMA.toml", type=PLACE)
+@click.option("--from", "source", type=FILE,
               help="A data dictionary (.csv, one line for each column) or another schema (.toml, "
                    ".json). Without it, the command asks for each column.")
 @click.option("--like", "table", type=click.Path(exists=True), metavar="TABLE",

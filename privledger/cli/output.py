@@ -69,9 +69,10 @@ if TYPE_CHECKING:
 
 VERSION = privledger.__version__
 
+FILE, PLACE = click.Path(exists=True, dir_okay=False), click.Path(dir_okay=False)
+"""A file that is there, and where one may be."""
 format_option = click.option("--format", "format_", type=click.Choice(["text", "json"]),
-                             default="text", show_default=True,
-                             help="Output format on stdout.")
+                             default="text", show_default=True, help="Output format on stdout.")
 
 _EXITS: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
     ((BudgetExceeded, PolicyViolation, UnsupportedNode), REFUSED),
@@ -336,11 +337,10 @@ def reading(path: str | Path, people_key: str | None = None) -> Iterator[Ledger]
         ledger._history.store.close()
 
 
-where_option = click.option(
-    "--where", multiple=True, metavar="KEY=VALUE",
-    help="Only grants and scopes that match, such as team=red, library=opacus, "
-         "isolation=guarded, learner=NAME, table=NAME, cap=TITLE or label:KEY=VALUE; may be "
-         "repeated.")
+where_option = click.option("--where", multiple=True, metavar="KEY=VALUE",
+                            help="Only grants and scopes that match, such as team=red, "
+                                 "library=opacus, isolation=guarded, learner=NAME, table=NAME, "
+                                 "cap=TITLE or label:KEY=VALUE; may be repeated.")
 
 
 @contextmanager
@@ -381,12 +381,12 @@ def receipt_or_none(path: str | Path) -> dict[str, Any] | None:
 # What was kept elsewhere about a ledger: a receipt, a head, keys.
 
 receipt_option = click.option(
-    "--receipt", type=click.Path(exists=True, dir_okay=False),
+    "--receipt", type=FILE,
     help="A receipt that was released with a model: detects deleted last entries or an old copy.")
-key_option = click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
+key_option = click.option("--key-file", type=FILE,
                            help="The receipt must be signed with the secret in this file.")
 public_option = click.option(
-    "--public-key", type=click.Path(exists=True, dir_okay=False),
+    "--public-key", type=FILE,
     help="The receipt must be signed with the Ed25519 key whose public half (PEM) this is.")
 
 

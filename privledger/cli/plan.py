@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 
 from privledger.accounting import promise
 from privledger.broker import DEFAULTS, ISOLATION, Limits, RemoteLearner
-from privledger.cli.output import Reply, command, data_option, note, reading
+from privledger.cli.output import FILE, PLACE, Reply, command, data_option, note, reading
 from privledger.cli.terminal import GREEN, RED, charge, grid, pairs, text, tree
 from privledger.errors import (
     InvalidPlan,
@@ -310,18 +310,14 @@ def private_files(run: RunFile, data_dir: str | None, ledger: str | None) -> tup
             *(file for path in there for file in members(path)))
 
 
-run_argument = click.argument("run_file", metavar="RUN.toml",
-                              type=click.Path(exists=True, dir_okay=False))
+run_argument = click.argument("run_file", metavar="RUN.toml", type=FILE)
 
 
 @command
-@click.argument("run_file", metavar="[RUN.toml]", required=False,
-                type=click.Path(exists=True, dir_okay=False))
+@click.argument("run_file", metavar="[RUN.toml]", required=False, type=FILE)
 @data_option
-@click.option("--ledger", type=click.Path(dir_okay=False),
-              help="Ledger to price against [default: the run file's].")
-@click.option("--all", "whole", is_flag=True,
-              help="The whole plan, and a note on every claim.")
+@click.option("--ledger", type=PLACE, help="Ledger to price against [default: the run file's].")
+@click.option("--all", "whole", is_flag=True, help="The whole plan, and a note on every claim.")
 @isolate_option
 @limit_option
 @click.option("--for", "wanted_", metavar="STATISTIC", multiple=True,
@@ -329,8 +325,7 @@ run_argument = click.argument("run_file", metavar="RUN.toml",
                    "repeated. Needs --within and --schema.")
 @click.option("--within", type=float, metavar="WIDTH",
               help="For --for: half the width of each answer's 95 % interval, in its own unit.")
-@click.option("--schema", "schema_file", type=click.Path(exists=True, dir_okay=False),
-              help="For --for: public facts about the table.")
+@click.option("--schema", "schema_file", type=FILE, help="For --for: public facts about the table.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="For --for: answer by groups.")
 @click.option("--rows", type=float, help="For --for: a public number of rows [default: the "
                                          "schema's].")

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve
 
 from privledger.broker import DEFAULTS, Limits, RemoteLearner
-from privledger.cli.output import Reply, command, note
+from privledger.cli.output import FILE, PLACE, Reply, command, note
 from privledger.cli.plan import HERE, isolate_option, limit_option, saying_how, wanted
 from privledger.errors import InvalidPlan, LearnerError, ModelError, PrivledgerError
 from privledger.plugins import find_learner, load_learner
@@ -26,11 +26,11 @@ from privledger.tables.sources import read_features
 @partial(command, formats=click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True,
     help="What to print on stdout; text is CSV."))
-@click.argument("model", type=click.Path(exists=True, dir_okay=False), metavar="MODEL")
+@click.argument("model", type=FILE, metavar="MODEL")
 @click.argument("table", type=click.Path(exists=True), metavar="TABLE")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("-o", "--output", type=PLACE, metavar="FILE",
               help="Where to write the predictions, as CSV [default: stdout].")
-@click.option("--schema", "schema_file", type=click.Path(exists=True, dir_okay=False),
+@click.option("--schema", "schema_file", type=FILE,
               help="Refuse unless the model was fitted under this schema.")
 @click.option("--proba", is_flag=True,
               help="The share of each class instead of a label: one column for each class.")

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from privledger.accounting import promise
 from privledger.broker import RemoteLearner
-from privledger.cli.output import Reply, command, data_option, is_ours, note, reading_store, where
+from privledger.cli.output import (
+    FILE,
+    PLACE,
+    Reply,
+    command,
+    data_option,
+    is_ours,
+    note,
+    reading_store,
+    where,
+)
 from privledger.cli.plan import (
     GUARDED,
     Prepared,
@@ -88,12 +98,12 @@ _OPTIONS = (
                  help="For --engine: number of processes [default: one per usable processor]."),
     click.option("--scheduler", metavar="ADDRESS",
                  help="For --engine dask: an existing cluster, such as tls://host:8786."),
-    click.option("--tls-ca", type=click.Path(exists=True, dir_okay=False),
+    click.option("--tls-ca", type=FILE,
                  help="For --scheduler: certificate of the authority that signs the cluster's "
                       "certificates."),
-    click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False),
+    click.option("--tls-cert", type=FILE,
                  help="For --scheduler: certificate of this client."),
-    click.option("--tls-key", type=click.Path(exists=True, dir_okay=False),
+    click.option("--tls-key", type=FILE,
                  help="For --scheduler: key of this client."),
     click.option("--spool", type=click.Path(file_okay=False),
                  help="For --engine: folder of the chunks, to be kept; every worker must reach it "
@@ -203,11 +213,10 @@ def score(model: Any, X: Any, y: Any, schema: Schema) -> dict[str, Any]:
 @command
 @run_argument
 @data_option
-@click.option("--ledger", type=click.Path(dir_okay=False),
+@click.option("--ledger", type=PLACE,
               help="Ledger file, continued if it exists [default: the run file's].")
-@click.option("--model", type=click.Path(dir_okay=False),
-              help="Where to save the fitted model, for privledger predict.")
-@click.option("--receipt", type=click.Path(dir_okay=False),
+@click.option("--model", type=PLACE, help="Where to save the fitted model, for privledger predict.")
+@click.option("--receipt", type=PLACE,
               help="Where to write the receipt, as JSON; keep it with the model.")
 @click.option("--new-ledger", is_flag=True,
               help="Create a new ledger although a receipt of an earlier one is beside it.")

@@ -15,6 +15,8 @@ from attrs import asdict
 
 from privledger.accounting import WHO
 from privledger.cli.output import (
+    FILE,
+    PLACE,
     Reply,
     command,
     kept_elsewhere,
@@ -117,11 +119,10 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
 
 @command
 @ledger_argument
-@click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
-              help="Sign it with HMAC-SHA256 and the secret in this file.")
-@click.option("--sign-key", type=click.Path(exists=True, dir_okay=False),
+@click.option("--key-file", type=FILE, help="Sign it with HMAC-SHA256 and the secret in this file.")
+@click.option("--sign-key", type=FILE,
               help="Sign it with the Ed25519 private key (PEM) in this file.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("-o", "--output", type=PLACE, metavar="FILE",
               help="Where to write it, too; must not exist.")
 def receipt(ledger: str, key_file: str | None, sign_key: str | None, output: str | None) -> Reply:
     """Print the receipt of a ledger: identity, number of entries, head hash, totals, counter,
@@ -164,14 +165,14 @@ VERIFIER = "verify_proof.py"
 
 @command
 @ledger_argument
-@click.option("--since", type=click.Path(exists=True, dir_okay=False), metavar="RECEIPT",
+@click.option("--since", type=FILE, metavar="RECEIPT",
               help="Prove that the ledger still begins as it was when this receipt was made.")
-@click.option("--until", type=click.Path(exists=True, dir_okay=False), metavar="RECEIPT",
+@click.option("--until", type=FILE, metavar="RECEIPT",
               help="The later receipt [default: the ledger as it is now].")
 @click.option("--entry", type=click.IntRange(min=0), help="Prove that this entry is in the ledger.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), required=True,
+@click.option("-o", "--output", type=PLACE, required=True,
               help="Where to write the proof; must not exist.")
-@click.option("--verifier", type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("--verifier", type=PLACE, metavar="FILE",
               help="Write the stand-alone checker of proofs, too.")
 def prove(ledger: str, since: str | None, until: str | None, entry: int | None, output: str,
           verifier: str | None) -> Reply:
@@ -244,20 +245,17 @@ def _put(place: str, content: str) -> None:
 # `privledger witness`: keep the heads of other people's ledgers, and countersign receipts.
 
 @command
-@click.argument("book", type=click.Path(dir_okay=False))
-@click.argument("receipt", type=click.Path(exists=True, dir_okay=False))
-@click.option("--proof", type=click.Path(exists=True, dir_okay=False),
-              help="The proof of `privledger prove --since`, from the receipt that was witnessed "
-                   "last.")
-@click.option("--sign-key", type=click.Path(exists=True, dir_okay=False),
-              help="The witness's Ed25519 private key (PEM).")
-@click.option("--key-file", type=click.Path(exists=True, dir_okay=False),
-              help="Or a secret, for HMAC-SHA256.")
-@click.option("--public-key", type=click.Path(exists=True, dir_okay=False),
+@click.argument("book", type=PLACE)
+@click.argument("receipt", type=FILE)
+@click.option("--proof", type=FILE, help="The proof of `privledger prove --since`, from the "
+                                         "receipt that was witnessed last.")
+@click.option("--sign-key", type=FILE, help="The witness's Ed25519 private key (PEM).")
+@click.option("--key-file", type=FILE, help="Or a secret, for HMAC-SHA256.")
+@click.option("--public-key", type=FILE,
               help="The owner's public key: the receipt must be signed with it.")
 @click.option("--new-book", is_flag=True,
               help="Begin a new book. Without this, a missing book is refused.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), required=True,
+@click.option("-o", "--output", type=PLACE, required=True,
               help="Where to write the countersigned receipt; must not exist.")
 def witness(book: str, receipt: str, proof: str | None, sign_key: str | None,
                 key_file: str | None, public_key: str | None, new_book: bool, output: str) -> Reply:

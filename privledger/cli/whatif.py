@@ -10,6 +10,7 @@ from attrs import evolve
 from privledger.accounting import RELATIONS, check_relation
 from privledger.cli.explain import find_grant, node_from_text
 from privledger.cli.output import (
+    FILE,
     Reply,
     command,
     complete_grant,
@@ -41,13 +42,12 @@ if TYPE_CHECKING:
 @ledger_argument
 @click.option("--learner", shell_complete=complete_learner,
               help="Would a fit of this learner be granted? Needs --schema and --epsilon.")
-@click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="For --learner.")
+@click.option("--schema", type=FILE, help="For --learner.")
 @click.option("--epsilon", type=float, help="For --learner.")
 @click.option("--delta", type=float, help="Of the plan [default: the budget's].")
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE",
               help="For --learner: one of its parameters, as TOML writes it.")
-@click.option("--plan", "node_file", type=click.Path(exists=True, dir_okay=False),
-              help="Would this node tree (JSON) be granted?")
+@click.option("--plan", "node_file", type=FILE, help="Would this node tree (JSON) be granted?")
 @click.option("--again", metavar="GRANT", shell_complete=complete_grant,
               help="Would the plan of this grant be granted once more?")
 @click.option("--table", shell_complete=complete_table,
