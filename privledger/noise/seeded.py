@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privledger.noise import discrete, exact_choice, samplers, top_k
+from privledger.noise import samplers
+from privledger.noise.source import ExactSource
 from privledger.rounding import count
 
 Generator: TypeAlias = np.random.Generator
@@ -45,7 +46,7 @@ def repeatable(seed: int) -> Iterator[None]:
         random.setstate(state)
 
 
-class SeededSource:
+class SeededSource(ExactSource):
     """The NoiseSource protocol over a NumPy generator: for simulation and tests only.
 
     Floats rounded to integers, from a generator that anybody with the seed can repeat.
@@ -74,9 +75,7 @@ class SeededSource:
         """One line for reports and records."""
         return f"NOT PRIVATE (simulation, seed {self._seed})"
 
-    def integers64(self, size: int) -> NDArray[np.uint64]:
-        """Uniform 64-bit words, shape (size,)."""
-        size = count("size", size, least=0)
+    def _words(self, size: int) -> NDArray[np.uint64]:
         return self._generator.integers(0, 1 << 64, size=size, dtype=np.uint64)
 
     def gaussian(self, sigma: object, size: int) -> NDArray[np.int64]:
@@ -90,51 +89,3 @@ class SeededSource:
         size = count("size", size, least=0)
         checked = samplers.checked_scale("scale", scale, size)
         return np.rint(self._generator.laplace(size=size) * checked).astype(np.int64)
-
-    def discrete_laplace(self, parameter: float, size: int) -> NDArray[np.int64]:
-        """Exactly the discrete law; see `discrete.discrete_laplace`."""
-        size = count("size", size, least=0)
-        return discrete.discrete_laplace(parameter, size, self.integers64)
-
-    def discrete_gaussian(self, sigma: float, size: int) -> NDArray[np.int64]:
-        """Exactly the discrete law; see `discrete.discrete_gaussian`."""
-        size = count("size", size, least=0)
-        return discrete.discrete_gaussian(sigma, size, self.integers64)
-
-    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
-        """Coins, true with probability `rate`."""
-        return samplers.bernoulli(rate, count("size", size, least=0), self.integers64)
-
-    def integer_below(self, bound: int) -> int:
-        """Uniform on 0, ..., bound - 1."""
-        return samplers.integer_below(bound, self.integers64)
-
-    def uniform_below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Exactly uniform below each bound; see `exact_choice.uniform_below`."""
-        return exact_choice.uniform_below(bounds, self.integers64)
-
-    def choose(
-        self, scores: NDArray[np.float64], weights: NDArray[np.int64],
-        starts: NDArray[np.int64], rate: float,
-    ) -> NDArray[np.int64]:
-        """Exactly the exponential mechanism's law in each segment; see `exact_choice.choose`."""
-        return exact_choice.choose(scores, weights, starts, rate, self.integers64)
-
-    def permute_and_flip(
-        self, scores: NDArray[np.float64], starts: NDArray[np.int64], rate: float
-    ) -> NDArray[np.int64]:
-        """Exactly permute-and-flip's law; see `exact_choice.permute_and_flip`."""
-        return exact_choice.permute_and_flip(scores, starts, rate, self.integers64)
-
-    def randomized_response(
-        self, codes: NDArray[np.int64], buckets: int, noise_parameter: float
-    ) -> NDArray[np.int64]:
-        """Never less noise than asked for; see `exact_choice.randomized_response`."""
-        return exact_choice.randomized_response(codes, buckets, noise_parameter, self.integers64)
-
-    def top_k(
-        self, scores: NDArray[np.float64], k: int, rate: float,
-        noise: Literal["exponential", "gumbel"], gamma: float = 0.5,
-    ) -> NDArray[np.int64]:
-        """Exactly the canonical Lipschitz mechanism's set, sorted; see `top_k.top_k`."""
-        return top_k.top_k(scores, k, rate, noise, self.integers64, gamma=gamma)

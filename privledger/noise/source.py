@@ -125,59 +125,15 @@ def _fresh(size: int) -> NDArray[np.uint64]:
     return np.frombuffer(bytearray(os.urandom(8 * size)), dtype=np.uint64)
 
 
-class SystemSource:
-    """Exact noise from operating-system entropy. There is no seed, on purpose.
+class ExactSource:
+    """What every source draws exactly from the uniform words that it has."""
 
-    Safe to share between threads. A forked child starts from an empty buffer. Copies are the
-    same object and pickling is refused, since two holders of one buffer would draw equal noise.
-
-    Assumes `os.urandom` is uniform and independent. A virtual machine that is resumed twice
-    from one snapshot may repeat up to 64 KiB of buffered words.
-
-    >>> source = SystemSource()
-    >>> source.gaussian(2.5, 4).shape
-    (4,)
-    """
-
-    private = True
-
-    def __init__(self) -> None:
-        self._pool = _Pool()
-        _sources.add(self)
-
-    def describe(self) -> str:
-        """One line for reports and records."""
-        return "operating-system entropy, exact rounded noise"
+    def _words(self, size: int) -> NDArray[np.uint64]:
+        raise NotImplementedError
 
     def integers64(self, size: int) -> NDArray[np.uint64]:
         """Uniform words, shape (size,). Raises InvalidValue unless size is whole and >= 0."""
         return self._words(count("size", size, least=0))
-
-    def gaussian(self, sigma: object, size: int) -> NDArray[np.int64]:
-        """Exact draws of floor(N(0, sigma^2) + 1/2).
-
-        Args:
-            sigma: standard deviation in grid steps, at most 2**52; a number, or an array of
-                shape (size,). The float is taken as exactly the number it is.
-            size: number of draws, zero allowed.
-
-        Raises:
-            InvalidValue: an impossible sigma or size.
-            PrivledgerError: a magnitude over 2**62 or a broken entropy source, both of
-                probability below 2**-1400.
-        """
-        size = count("size", size, least=0)
-        scale = samplers.checked_scale("sigma", sigma, size)
-        return samplers.rounded(samplers.GAUSSIAN, scale, size, self._words)
-
-    def laplace(self, scale: object, size: int) -> NDArray[np.int64]:
-        """Exact draws of floor(L + 1/2), L of density exp(-|x|/scale) / (2 scale).
-
-        Arguments and errors as for `gaussian`.
-        """
-        size = count("size", size, least=0)
-        checked = samplers.checked_scale("scale", scale, size)
-        return samplers.rounded(samplers.LAPLACE, checked, size, self._words)
 
     def discrete_laplace(self, parameter: float, size: int) -> NDArray[np.int64]:
         """Exactly the discrete law; see `discrete.discrete_laplace`."""
@@ -230,6 +186,57 @@ class SystemSource:
     ) -> NDArray[np.int64]:
         """Exactly the canonical Lipschitz mechanism's set, sorted; see `top_k.top_k`."""
         return top_k.top_k(scores, k, rate, noise, self._words, gamma=gamma)
+
+
+class SystemSource(ExactSource):
+    """Exact noise from operating-system entropy. There is no seed, on purpose.
+
+    Safe to share between threads. A forked child starts from an empty buffer. Copies are the
+    same object and pickling is refused, since two holders of one buffer would draw equal noise.
+
+    Assumes `os.urandom` is uniform and independent. A virtual machine that is resumed twice
+    from one snapshot may repeat up to 64 KiB of buffered words.
+
+    >>> source = SystemSource()
+    >>> source.gaussian(2.5, 4).shape
+    (4,)
+    """
+
+    private = True
+
+    def __init__(self) -> None:
+        self._pool = _Pool()
+        _sources.add(self)
+
+    def describe(self) -> str:
+        """One line for reports and records."""
+        return "operating-system entropy, exact rounded noise"
+
+    def gaussian(self, sigma: object, size: int) -> NDArray[np.int64]:
+        """Exact draws of floor(N(0, sigma^2) + 1/2).
+
+        Args:
+            sigma: standard deviation in grid steps, at most 2**52; a number, or an array of
+                shape (size,). The float is taken as exactly the number it is.
+            size: number of draws, zero allowed.
+
+        Raises:
+            InvalidValue: an impossible sigma or size.
+            PrivledgerError: a magnitude over 2**62 or a broken entropy source, both of
+                probability below 2**-1400.
+        """
+        size = count("size", size, least=0)
+        scale = samplers.checked_scale("sigma", sigma, size)
+        return samplers.rounded(samplers.GAUSSIAN, scale, size, self._words)
+
+    def laplace(self, scale: object, size: int) -> NDArray[np.int64]:
+        """Exact draws of floor(L + 1/2), L of density exp(-|x|/scale) / (2 scale).
+
+        Arguments and errors as for `gaussian`.
+        """
+        size = count("size", size, least=0)
+        checked = samplers.checked_scale("scale", scale, size)
+        return samplers.rounded(samplers.LAPLACE, checked, size, self._words)
 
     def __copy__(self) -> Self:
         return self
