@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -147,18 +148,12 @@ def backup(ledger: str, to: str) -> Reply:
     Keep a newer receipt elsewhere: a backup that is put back later has forgotten what was spent
     since, and only a receipt shows it.
     """
-    store = SQLiteStore(_file(ledger), read_only=True)
-    try:
+    with closing(SQLiteStore(_file(ledger), read_only=True)) as store:
         if wrong := store.inspect():
             raise LedgerCorrupt(f"{shown(ledger)}: {wrong[0].message}")
         store.copy_to(to)
-    finally:
-        store.close()
-    made = SQLiteStore(to, read_only=True)
-    try:
+    with closing(SQLiteStore(to, read_only=True)) as made:
         value = remembered_receipt(folded(made.read())).as_dict()
-    finally:
-        made.close()
     return Reply({"ledger": shown(ledger), "backup": to, "receipt": value}, lambda out: out.print(
         text(f"{to}: {many(value['entries'], 'entry', 'entries')}, epsilon "
              f"{charge(value['epsilon'])} spent")))
@@ -181,8 +176,7 @@ def restore(copy: str, to: str, receipt: str | None, key_file: str | None, publi
     damaged, or if a receipt shows that entries are missing and --accept-loss was not given.
     """
     known = kept_elsewhere(receipt, None, key_file, public_key)
-    store = SQLiteStore(_file(copy), read_only=True, alone=True)
-    try:
+    with closing(SQLiteStore(_file(copy), read_only=True, alone=True)) as store:
         entries = store.read()
         findings = audit(store)
         missing = known.compare(known.past_of(entries)) if known.present else []
@@ -192,8 +186,6 @@ def restore(copy: str, to: str, receipt: str | None, key_file: str | None, publi
         if value["restored"]:
             store.copy_to(to)
             value["receipt"] = remembered_receipt(folded(entries)).as_dict()
-    finally:
-        store.close()
 
     def render(out: Any) -> None:
         for one in (*findings, *missing):

@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -43,7 +43,7 @@ from privledger.errors import (
 )
 from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
-from privledger.ledger import Entry, History, State, Store
+from privledger.ledger import Entry, State, Store
 from privledger.ledger.view import Comparison, comparison
 from privledger.plugins import learner_names
 from privledger.reading import kind_of
@@ -56,7 +56,7 @@ from privledger.reports.receipt import (
     read_key,
     read_public_key,
 )
-from privledger.reports.spend import laid_out
+from privledger.reports.spend import full_state, laid_out
 from privledger.reports.survey import Reading, read_once
 from privledger.storage import is_url, shown, store_at
 from privledger.tables.person_keys import read_people_key
@@ -331,10 +331,8 @@ def reading(path: str | Path, people_key: str | None = None) -> Iterator[Ledger]
         raise
     except (PrivledgerError, ValueError, TypeError, KeyError):
         raise LedgerCorrupt(f"{shown(path)}: the history cannot be understood") from None
-    try:
+    with closing(ledger._history.store):
         yield ledger
-    finally:
-        ledger._history.store.close()
 
 
 where_option = click.option("--where", multiple=True, metavar="KEY=VALUE",
@@ -348,25 +346,12 @@ def reading_state(path: str | Path) -> Iterator[tuple[Store, State]]:
     """A store and what its history folds to, whatever is wrong with the place: for a reader who
     shows what an audit finds, and believes nothing before."""
     with reading_store(path) as store:
-        try:
-            state = History(store, writable=False).full()
-        except LedgerError:
-            raise
-        except (PrivledgerError, ValueError, TypeError, KeyError):
-            raise LedgerCorrupt(f"{shown(path)}: the history cannot be understood") from None
-        if state.budget is None:
-            raise LedgerCorrupt(f"{shown(path)}: the history is empty")
-        yield store, state
+        yield store, full_state(store)
 
 
-@contextmanager
-def reading_store(path: str | Path) -> Iterator[Store]:
+def reading_store(path: str | Path) -> closing[Store]:
     """Only the store: for an audit that wants every fault, not the first."""
-    store = store_at(path, read_only=True)
-    try:
-        yield store
-    finally:
-        store.close()
+    return closing(store_at(path, read_only=True))
 
 
 def receipt_or_none(path: str | Path) -> dict[str, Any] | None:

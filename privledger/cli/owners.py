@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -237,11 +237,8 @@ def _party(found: FederatedFile, own: Identity, table: str) -> Iterator[tuple[Pa
         book.owner_labels = prepared.run.labels | {LABEL: found.run.digest.hex()[:16]}
         X, y = read_table(table, prepared.schema)
         data = book.protect(X, y, prepared.schema, name=prepared.run.data_name or table)
-        party = Party(found.run, name, data, own.secret)
-        try:
+        with closing(Party(found.run, name, data, own.secret)) as party:
             yield party, book
-        finally:
-            party.close()
 
 
 def joined_owners(run_file: str, secret: str, data_dir: str | None, table: str, ledger: str,

@@ -167,9 +167,10 @@ def plain(value: Any) -> Any:
 
 @cache
 def _public(kind: object) -> tuple[str, ...]:
-    """Fields of a record that are shown."""
+    """Fields of a record that are shown: those of its repr."""
     assert isinstance(kind, type)
-    return tuple(one.name for one in attrs.fields(kind) if not one.name.startswith("_"))
+    return tuple(one.name for one in attrs.fields(kind)
+                 if one.repr is not False and not one.name.startswith("_"))
 
 
 def _number(value: float) -> float | str:

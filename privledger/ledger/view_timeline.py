@@ -50,6 +50,9 @@ class Moment:
         time: as it was written down, for information; empty if it was not.
         text: what happened.
         asserted: a plan or a release that rests on an unverified claim.
+        change: units by which the entry moved the total; below zero where something came back.
+        total: what everything up to here adds up to.
+        what: which grant, scope or correction moved the total; empty where nothing did.
     """
 
     position: int
@@ -59,24 +62,9 @@ class Moment:
     text: str
     hash: str
     asserted: bool
-    _change: int
-    _total: Amount
-    _what: str = ""
-
-    @property
-    def change(self) -> int:
-        """Units by which the entry moved the total; below zero where something came back."""
-        return self._change
-
-    @property
-    def total(self) -> Amount:
-        """What everything up to here adds up to."""
-        return self._total
-
-    @property
-    def what(self) -> str:
-        """Which grant, scope or correction moved the total; empty where nothing did."""
-        return self._what
+    change: int = field(repr=False)
+    total: Amount = field(repr=False)
+    what: str = field(default="", repr=False)
 
 
 def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from attrs import frozen
+from attrs import field, frozen
 
 from privledger.accounting import check_relation
 from privledger.errors import BudgetExceeded, PrivledgerError
@@ -47,6 +47,8 @@ class PriceFigures:
         fixes: where this first plan fixes the filter for the ledger's life: every filter that the
             ledger could have, and the epsilon that it would book for the plan; else empty.
         cheaper: where an earlier first plan fixed it (`auto`): the filters that would book less.
+        error: the typed refusal, for a caller that has to stop.
+        charge: what the ledger would book, in scaled integers.
     """
 
     epsilon: float
@@ -69,24 +71,13 @@ class PriceFigures:
     refusal: str | None
     fixes: tuple[tuple[str, float], ...] = ()
     cheaper: tuple[tuple[str, float], ...] = ()
-    _error: BudgetExceeded | None = None
-    _charge: Charge | None = None
+    error: BudgetExceeded | None = field(default=None, repr=False)
+    charge: Charge = field(kw_only=True, repr=False)
 
     @property
     def fits(self) -> bool:
         """Whether the ledger would grant the plan now."""
         return self.refusal is None
-
-    @property
-    def charge(self) -> Charge:
-        """What the ledger would book, in scaled integers."""
-        assert self._charge is not None
-        return self._charge
-
-    @property
-    def error(self) -> BudgetExceeded | None:
-        """The typed refusal, for a caller that has to stop."""
-        return self._error
 
 
 def rule_for(node: Node, budget: Budget, relation: str, filter: str) -> FilterRule:

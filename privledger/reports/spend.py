@@ -117,6 +117,7 @@ class LedgerReport:
     Every number is one of `view`, which prints them as well.
 
     Attributes:
+        view: what all of it was read from.
         dead: grants whose holder is gone, or whose lease is over; they stay spent.
         receipt: the head, to keep elsewhere.
         tables: what single tables lost at most.
@@ -150,7 +151,7 @@ class LedgerReport:
     refusals: int
     grants: Sequence[GrantReport]
     private: bool
-    _view: View = field(repr=False)
+    view: View = field(repr=False)
     refused: tuple[dict[str, Any], ...] = ()
     findings: tuple[Finding, ...] = ()
     dead: tuple[str, ...] = ()
@@ -173,20 +174,15 @@ class LedgerReport:
         """Whether an audit found no fault."""
         return not self.findings
 
-    @property
-    def view(self) -> View:
-        """What all of it was read from."""
-        return self._view
-
     @cached_property
     def verdict(self) -> LedgerVerdict:
         """What every surface says first about it."""
-        return verdict_of(self._view, self.findings, repriced=self.repriced)
+        return verdict_of(self.view, self.findings, repriced=self.repriced)
 
     @cached_property
     def risk(self) -> Risk | None:
         """What can be found out, at most; None where the history cannot be trusted."""
-        return ledger_risk(self._view) if self.trusted else None
+        return ledger_risk(self.view) if self.trusted else None
 
     @property
     def statuses(self) -> Iterable[str]:
@@ -196,7 +192,7 @@ class LedgerReport:
 
     def where(self, meets: Callable[[ChargeFigures], bool]) -> LedgerReport:
         """With those grants and scopes only whose charge meets a condition; totals stay."""
-        chosen = evolve(self._view, charges=tuple(filter(meets, self._view.charges)), parts={})
+        chosen = evolve(self.view, charges=tuple(filter(meets, self.view.charges)), parts={})
         return evolve(self, grants=GrantReports(chosen, now()))
 
     def as_dict(self) -> dict[str, Any]:
@@ -280,6 +276,24 @@ def report_of(location: str, state: State, view: View,
             if not is_over(one, moment) and not _gone(Holder(*one.process))))
 
 
+def full_state(store: Store) -> State:
+    """What a history folds to, whatever an audit would find.
+
+    Raises:
+        LedgerCorrupt: it cannot be understood, or is empty.
+    """
+    try:
+        state = History(store, writable=False).full()
+    except LedgerError:
+        raise
+    except (PrivledgerError, ValueError, TypeError, KeyError):
+        raise LedgerCorrupt(f"{shown(store.location)}: the history cannot be "
+                            "understood") from None
+    if state.budget is None:
+        raise LedgerCorrupt(f"{shown(store.location)}: the history is empty")
+    return state
+
+
 def laid_out(store: Store, seen: Reading, compared: Comparison | None = None,
              ) -> tuple[LedgerReport, State, Iterable[Entry]]:
     """A history that was read once: its report, the state at its end, and its entries again.
@@ -291,16 +305,7 @@ def laid_out(store: Store, seen: Reading, compared: Comparison | None = None,
     if state is not None and view is not None and len(seen.findings) < MOST_FINDINGS:
         return (report_of(store.location, state, view, seen.findings), state,
                 SameEntries(store, state))
-    try:  # what an audit gives up, a plain fold may still understand
-        state = History(store, writable=False).full()
-    except LedgerError:
-        raise
-    except (PrivledgerError, ValueError, TypeError, KeyError):
-        raise LedgerCorrupt(f"{shown(store.location)}: the history cannot be "
-                            "understood") from None
-    if state.budget is None:
-        raise LedgerCorrupt(f"{shown(store.location)}: the history is empty")
-    entries = store.read()
+    state, entries = full_state(store), store.read()  # a plain fold may still understand it
     view = view_of(state, entries, compared=compared)
     return report_of(store.location, state, view, seen.findings), state, entries
 
