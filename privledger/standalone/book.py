@@ -78,17 +78,16 @@ class Book:
 
     def take(self, raw: bytes) -> None:
         """One line of an export: an entry, or a per-record vector after the last entry."""
+        self.hashes.append("")
         try:
             line = parse(raw, "ascii")
             if type(line) is dict and set(line) == {"vector", "data"}:
+                self.hashes.pop()
                 return self.vectors.line(line["vector"], line["data"])
-            self.hashes.append("")
             if type(line) is not dict or set(line) != FIELDS:
                 raise Bad("not an entry")
             text = canonical(line["body"])
         except (Bad, *MALFORMED) as error:
-            if not self.hashes or self.hashes[-1]:
-                self.hashes.append("")
             return self.fault(str(error) if isinstance(error, Bad) else "malformed")
         return self.enter(line["position"], line["kind"], line["body"], text, line["previous"],
                           line["hash"])

@@ -494,6 +494,16 @@ def test_trailing_garbage_is_found(book_of, honest, tail):
     assert book_of(honest["gdp"][0] + tail).faults
 
 
+def test_each_line_that_cannot_be_read_keeps_its_place(book_of, honest):
+    """Two in a row are two entries: what follows is not taken for another entry than it is."""
+    lines = honest["gdp"][0].splitlines(keepends=True)
+    book = book_of(b"".join([*lines[:3], b"{\n", b"hello\n", *lines[3:]]))
+    assert [place for place, _ in book.faults][:2] == [3, 4]
+    assert len(book.hashes) == len(lines) + 2
+    vector = b'{"data": 1, "vector": ""}\n'
+    assert len(book_of(b"".join([*lines, vector])).hashes) == len(lines)
+
+
 @pytest.mark.parametrize("raw", [b"", b"\n", b"hello", b"\x00\xff", b"SQLite format 3\x00", b"{",
                                  b"\xef\xbb\xbf{}\n"])
 def test_what_is_no_history_is_found(book_of, verifier, capsys, raw):
