@@ -18,12 +18,14 @@ from privledger.graph import (
     alone,
     correlated_gaussian,
     cyclic_poisson,
+    dyadic,
     from_dp_event,
     from_json,
     graphml,
     label,
     rdp_per_record,
     several_of_many,
+    step_sums,
     to_dp_event,
     to_json,
     tpr,
@@ -35,5 +37,6 @@ from privledger.graph.selection import PartitionSelection
 __all__ = ["AsReplaceOne", "Correlated", "Explanation", "Federated", "FixedSizeSample", "Group",
            "LabelOnly", "OneOf", "PartitionSelection", "PostProcess", "Public", "RandomAllocation",
            "TruncatedPoissonSample", "Tuning", "advantage", "alone", "correlated_gaussian",
-           "cyclic_poisson", "from_dp_event", "from_json", "graphml", "label", "rdp_per_record",
-           "several_of_many", "to_dp_event", "to_json", "tpr", "tradeoff", "view"]
+           "cyclic_poisson", "dyadic", "from_dp_event", "from_json", "graphml", "label",
+           "rdp_per_record", "several_of_many", "step_sums", "to_dp_event", "to_json", "tpr",
+           "tradeoff", "view"]

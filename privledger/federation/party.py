@@ -24,6 +24,7 @@ from privledger.broker.server import Server
 from privledger.errors import InvalidPlan, NotGranted, PrivledgerError, UnsupportedNode
 from privledger.federation.enlisted import Run, hello, met, schema_digest, statement
 from privledger.graph import (
+    Correlated,
     IndividualFilter,
     Node,
     OneOf,
@@ -400,7 +401,7 @@ def _not_gaussian(plan: Node) -> str:
     Found before the reservation: a learner that asks sums first would have its charge kept.
     """
     inside = children(plan)
-    if not inside:
+    if not inside or isinstance(plan, Correlated):
         free = isinstance(plan, Gaussian | PostProcess | Public | IndividualFilter | Sequential)
         return "" if free else type(plan).__name__
     found = [_not_gaussian(one) for one in dict.fromkeys(inside)]

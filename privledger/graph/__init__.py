@@ -10,6 +10,8 @@ from privledger.graph.additive import Gaussian as Gaussian
 from privledger.graph.additive import Laplace as Laplace
 from privledger.graph.correlated import correlated_gaussian as correlated_gaussian
 from privledger.graph.correlated import cyclic_poisson as cyclic_poisson
+from privledger.graph.correlated import dyadic as dyadic
+from privledger.graph.correlated import step_sums as step_sums
 from privledger.graph.dp_events import every_dp_event as every_dp_event
 from privledger.graph.dp_events import from_dp_event as from_dp_event
 from privledger.graph.dp_events import to_dp_event as to_dp_event

@@ -11,26 +11,72 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 
 from privledger.accounting import Cost, Relation
-from privledger.errors import InvalidMechanism
+from privledger.errors import InvalidMechanism, UnsupportedNode
 from privledger.graph.additive import Gaussian
 from privledger.graph.fold import cost_of, fold
 from privledger.graph.node_checks import numbers
 from privledger.graph.nodes import Correlated, PoissonSample, Repeat
-from privledger.rounding import count, down, finite_array, moderate, up
+from privledger.rounding import count, down, finite_array, moderate, number, up
 
 _HALF_ULP = 2.0**-53
 _SMALLEST = 1e-280
 MOST_STEPS = 4096
+GRID = 1 << 10
+"""Coefficients that the guard adds up by are whole steps of one over this."""
+
+
+def dyadic(coefficients: Sequence[float]) -> tuple[float, ...]:
+    """Coefficients of a `Correlated` that the guard releases: cut towards zero to whole steps of
+    2^-10. A real-valued strategy would show the raw sums in the last digits of its rows.
+
+    >>> dyadic([1.0, 0.5, 0.375, 0.3125, 0.2734375, -0.3])
+    (1.0, 0.5, 0.375, 0.3125, 0.2734375, -0.2998046875)
+    """
+    return tuple(math.trunc(number("coefficients", one) * GRID) / GRID
+                 for one in numbers(coefficients))
+
+
+def whole_coefficients(node: Correlated) -> tuple[int, ...]:
+    """The coefficients in whole steps.
+
+    Raises:
+        UnsupportedNode: some are not; nothing was read.
+    """
+    steps = [one * GRID for one in node.coefficients]
+    if any(one != math.trunc(one) for one in steps):
+        raise UnsupportedNode("the guard draws correlated noise for coefficients in whole steps of "
+                              "2^-10 only: make them with privledger.nodes.dyadic. Nothing was "
+                              "read")
+    return tuple(map(math.trunc, steps))
+
+
+def step_sums(node: Correlated, rows: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The sum of each step with correlated noise, C^-1 y, from the rows y released so far.
+
+    Args:
+        rows: answers to the steps of one run, in order; all of one shape.
+
+    Returns:
+        Shape (steps so far, *shape of a row). Its cumulated sums have less noise than independent
+        noise of the same price would leave, which is what a strategy is for.
+    """
+    found: list[NDArray[np.float64]] = []
+    for row in rows:
+        earlier = zip(node.coefficients[1:], reversed(found), strict=False)
+        known = sum((one * before for one, before in earlier), np.zeros(np.shape(row)))
+        found.append((row - known) / node.coefficients[0])
+    return np.array(found)
 
 
 def correlated_gaussian(strategy: Sequence[Sequence[float]] | NDArray[np.float64],
                         noise_multiplier: float, *, separation: int, participations: int
                         ) -> Gaussian:
     """The Gaussian whose price covers a whole run with correlated noise. For plans and for runs
-    that somebody else makes; nothing draws such noise here.
+    that somebody else makes; the guard draws the noise of a `Correlated`.
 
     Args:
         strategy: C, lower triangular, shape (steps, steps): public, fixed before the run.
@@ -100,7 +146,7 @@ def _dearest(weights: NDArray[np.float64], apart: int, most: int) -> NDArray[np.
 def cyclic_poisson(coefficients: Sequence[float], noise_multiplier: float, *, rate: float,
                    groups: int, steps: int) -> Repeat:
     """The plan whose price covers correlated noise on cyclic Poisson samples. For plans and for
-    runs that somebody else makes; nothing draws such noise here (docs/proofs/correlated.md).
+    runs that somebody else makes (docs/proofs/correlated.md).
 
     Args:
         coefficients: of the strategy matrix C, from its diagonal down: public, at most `groups`.
@@ -153,7 +199,14 @@ def moved_squared(plan: Correlated) -> float:
 
 @fold.register
 def _(node: Correlated, relation: Relation, orders: tuple[float, ...]) -> Cost:
-    """docs/proofs/correlated.md: the Gaussian that moves as much."""
-    assert isinstance(node.node, Gaussian)
-    noise = down(node.node.noise_multiplier / up(math.sqrt(moved_squared(node))))
-    return cost_of(Gaussian(noise), relation, orders)
+    """docs/proofs/correlated.md: the Gaussian that moves as much; on samples, one for each time
+    that a record may be drawn."""
+    if not isinstance(node.node, PoissonSample):
+        return cost_of(_moving(node), relation, orders)
+    rounds = min(node.participations, -(-node.steps // node.separation))
+    once = PoissonSample(node.node.rate, _moving(evolve(node, participations=1)))
+    return cost_of(Repeat(once, rounds), relation, orders)
+
+
+def _moving(node: Correlated) -> Gaussian:
+    return Gaussian(down(node.gaussian.noise_multiplier / up(math.sqrt(moved_squared(node)))))

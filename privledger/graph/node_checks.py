@@ -244,21 +244,21 @@ def check_shared(node: object, below: Iterable[object], kinds: tuple[type, ...])
 
 
 def check_strategy(node: object, coefficients: Sequence[float], steps: int, separation: int,
-                   participations: int) -> None:
+                   participations: int, *, sampled: bool) -> None:
     """Of correlated noise: what one record moves must follow from few numbers."""
     most = count("Correlated steps", steps, most=MOST_CORRELATED)
     apart = count("Correlated separation", separation, most=most)
     count("Correlated participations", participations, most=MOST_COUNT)
     if type(node) is not Gaussian or node.shares:
         raise InvalidMechanism("Correlated node", type(node).__name__,
-                               "a Gaussian of one block: the noise of one step")
+                               "a Gaussian of one block, or that on a Poisson sample")
     found = [number("Correlated coefficients", one) for one in coefficients]
     if not 0 < len(found) <= most or not 1e-100 <= found[0] <= 1e100 or any(
             abs(one) > 1e100 for one in found):
         raise InvalidMechanism("Correlated coefficients", "given",
                                "1 to `steps` numbers of at most 1e100, the first at least 1e-100")
     falling = found[-1] >= 0 and all(a >= b for a, b in pairwise(found))
-    if len(found) > apart and not falling:
+    if len(found) > apart and (sampled or not falling):
         raise InvalidMechanism(
             "Correlated coefficients", "given", "no more than `separation`, or falling and not "
             "negative: else what a record moves takes the whole matrix, as in correlated_gaussian")

@@ -275,12 +275,12 @@ class Correlated(Nested):
 
     Step t releases the sum over s <= t of coefficients[t - s] times the contributions of step s,
     with `node`'s noise, drawn anew. A record takes part in at most `participations` steps, any two
-    of them at least `separation` apart; which ones is fixed without looking at any data, and is no
-    secret sample.
+    of them at least `separation` apart; which ones is fixed without looking at any data.
 
     Attributes:
         node: one step: a Gaussian of one block, whose noise multiplier is the standard deviation
-            over the clip of one record's contribution to one step.
+            over the clip of one record's contribution to one step; or that on a Poisson sample,
+            which each step draws anew, for no more coefficients than `separation`.
         coefficients: of the strategy matrix, from its diagonal down; the rest are 0. Either no more
             than `separation`, or none below 0 and none above the one before it.
     """
@@ -293,8 +293,18 @@ class Correlated(Nested):
 
     def __attrs_post_init__(self) -> None:
         check_node("Correlated node", self.node)
-        check_strategy(self.node, self.coefficients, self.steps, self.separation,
-                       self.participations)
+        check_strategy(self.gaussian, self.coefficients, self.steps, self.separation,
+                       self.participations, sampled=self.gaussian is not self.node)
+
+    @property
+    def gaussian(self) -> Any:
+        """The noise of one step."""
+        return self.node.node if type(self.node) is PoissonSample else self.node
+
+    @property
+    def rate(self) -> float:
+        """Of each step's sample; 1 for none."""
+        return self.node.rate if type(self.node) is PoissonSample else 1.0
 
 
 @frozen(cache_hash=True)

@@ -32,6 +32,7 @@ from privledger.questions.feature_scores import CustomScores
 from privledger.questions.groups import GroupQuery
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery, ResponseQuery
+from privledger.questions.noise_stream import NoiseStream
 from privledger.questions.query import Query
 from privledger.questions.question import Derivation, Step
 from privledger.questions.score import Score
@@ -296,6 +297,16 @@ class Dataset(Uncopied):
         """A run of sparse vector on this handle, for one `SparseVector` node of a plan: which of
         a stream of sums is above its threshold. See `ThresholdRun.above`."""
         return ThresholdRun(len(self.steps))
+
+    def correlated(self, groups: int | tuple[int, ...] | Cells | None = None) -> NoiseStream:
+        """A run of sums whose noise is correlated, for one `Correlated` node of a plan: see
+        `NoiseStream.step`.
+
+        Args:
+            groups: as `partition`: who takes part in step t is group t modulo their number, the
+                same records for the whole run. None: everybody in every step.
+        """
+        return NoiseStream(None if groups is None else self.partition(groups).cells)
 
     def groups(self, name: str) -> GroupQuery:
         """The groups of a column of kind `text` that have enough people, with a noisy number of

@@ -128,7 +128,8 @@ class Session(Opaque):
                 `PermuteAndFlip` or `ReportNoisyMax` (exponential or Gumbel noise) for a `Choice`,
                 `LabelChoice`, `QuantileChoice` or `FeatureChoice`; `TopK` for a `FeatureChoice`;
                 `RandomizedResponse` for `data.labels()` and `data.responses(name)`;
-                `SparseVector` for what `data.sparse_vector()` asks. Equal
+                `SparseVector` for what `data.sparse_vector()` asks; a whole `Correlated` for each
+                step of a `data.correlated()`. Equal
                 to a node that the plan still holds under the handle's derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is

@@ -18,7 +18,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from privledger.errors import DataError, PrivledgerError
-from privledger.graph import Context, Meter
+from privledger.graph import Context, Correlated, Meter
 from privledger.graph.selection import SparseVector
 from privledger.guard.spends import Spends
 from privledger.guard.vault import Pass, Vault
@@ -26,6 +26,7 @@ from privledger.ledger import Policy
 from privledger.ledger.log import ReleaseLog
 from privledger.noise.source import NoiseSource
 from privledger.questions.asking import Held, Members
+from privledger.questions.noise_stream import NoiseStream
 from privledger.questions.threshold import ThresholdRun
 
 T = TypeVar("T")
@@ -39,16 +40,17 @@ _OURS = ("privledger", "numpy", "contextlib")
 
 @define(eq=False, repr=False)
 class Running:
-    """One run of sparse vector, inside the guard.
+    """One run of several questions that one node pays for, inside the guard.
 
     Attributes:
         leaf: the node that paid for it. chain: where it stands.
-        noise: of the threshold, in steps; drawn once. left: how many times "above" are left.
+        held: noise of a threshold, in steps, drawn once; or the strand of correlated noise.
+        left: how many times "above", or steps, are left.
     """
 
-    leaf: SparseVector
+    leaf: SparseVector | Correlated
     chain: tuple[Context, ...]
-    noise: int
+    held: Any
     left: int
 
 
@@ -64,7 +66,8 @@ class Inside:
         policy: the ledger's; None where it has none.
         vouched: whether somebody gave a reason, so that asserted questions may be asked.
         members: who is behind each handle.
-        runs: of sparse vector, by the guard's own copy of what stands for each.
+        runs: of sparse vector and of correlated noise, by the guard's own copy of what stands for
+            each.
     """
 
     vault: Vault
@@ -75,7 +78,7 @@ class Inside:
     spends: Spends
     policy: Policy | None = None
     vouched: bool = True
-    runs: dict[ThresholdRun, Running] = field(init=False, factory=dict)
+    runs: dict[ThresholdRun | NoiseStream, Running] = field(init=False, factory=dict)
     members: Members = field(init=False, factory=lambda: Members(secrets.token_hex(8)))
 
     def charge(self, leaf: Any, chain: tuple[Context, ...], question: str, cells: int) -> None:

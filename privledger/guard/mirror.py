@@ -20,7 +20,7 @@ import numpy as np
 from attrs import define, field
 
 from privledger.errors import NotGranted, UnsupportedNode
-from privledger.graph import Node
+from privledger.graph import Correlated, Node, from_json, to_json
 from privledger.graph.nodes import LEAF_TYPES
 from privledger.guard.vault import Seal, Vault, _vault_of
 from privledger.questions import closed_set
@@ -40,6 +40,8 @@ def own_leaf(mechanism: Any) -> Any:
     Raises:
         InvalidValue: a field that can never be right, as after a change behind its back.
     """
+    if type(mechanism) is Correlated:
+        return from_json(to_json(mechanism))
     if type(mechanism) not in LEAF_TYPES:
         return mechanism  # whoever samples from it refuses it by its exact type
     copy: Node = attrs.evolve(mechanism)

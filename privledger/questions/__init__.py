@@ -25,6 +25,7 @@ from privledger.questions.feature_scores import CustomScores
 from privledger.questions.groups import GroupQuery, Groups
 from privledger.questions.grown import GrownCells, Test, TreeCells
 from privledger.questions.label_query import LabelQuery, ResponseQuery
+from privledger.questions.noise_stream import CorrelatedSum, NoiseStream
 from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.questions.row_encoding import RowEncoding
@@ -34,9 +35,10 @@ from privledger.questions.votes import Votes
 from privledger.tables.bins import Bins
 
 __all__ = ["AboveThreshold", "Bins", "CategoryCells", "Choice", "ClassIs", "ColumnMoments",
-           "ColumnValue", "CrossCells", "CustomScores", "CustomValue", "FeatureChoice",
-           "GroupQuery", "Groups", "GrownCells", "IndexCells", "IntervalCells", "LabelChoice",
-           "LabelQuery", "LabelledCells", "LinearGradient", "MappedCells", "NearestCells", "Ones",
-           "Picked", "QuantileChoice", "Query", "ResidualCells", "ResponseQuery", "RowEncoding",
-           "RowValues", "RowsPerPersonCells", "Score", "TableChoice", "TargetShares", "Test",
-           "ThresholdRun", "TreeCells", "Votes", "probabilities"]
+           "ColumnValue", "CorrelatedSum", "CrossCells", "CustomScores", "CustomValue",
+           "FeatureChoice", "GroupQuery", "Groups", "GrownCells", "IndexCells", "IntervalCells",
+           "LabelChoice", "LabelQuery", "LabelledCells", "LinearGradient", "MappedCells",
+           "NearestCells", "NoiseStream", "Ones", "Picked", "QuantileChoice", "Query",
+           "ResidualCells", "ResponseQuery", "RowEncoding", "RowValues", "RowsPerPersonCells",
+           "Score", "TableChoice", "TargetShares", "Test", "ThresholdRun", "TreeCells", "Votes",
+           "probabilities"]

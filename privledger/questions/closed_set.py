@@ -43,6 +43,7 @@ from privledger.questions.feature_scores import CustomScores
 from privledger.questions.groups import GroupQuery
 from privledger.questions.grown import Test
 from privledger.questions.label_query import LabelQuery, ResponseQuery
+from privledger.questions.noise_stream import CorrelatedSum, NoiseStream
 from privledger.questions.query import Query
 from privledger.questions.question import Derivation
 from privledger.questions.row_encoding import RowEncoding
@@ -72,14 +73,14 @@ from privledger.tables.values import (
 
 QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, QuantileChoice,
                               LabelQuery, ResponseQuery, AboveThreshold, TableChoice,
-                              GroupQuery)
+                              GroupQuery, CorrelatedSum)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, ColumnMoments, RowValues,
                             CustomValue, Gradient, Hessian, LinearGradient)
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, MappedCells, LabelledCells,
                            IndexCells, NearestCells, RowsPerPersonCells)
 MOVES: tuple[type, ...] = (*CELLS, RowEncoding)
 """Cells, and what moves a score beside them."""
-NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun, Votes, CustomScores)
+NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun, NoiseStream, Votes, CustomScores)
 """Objects that several questions share: the same one everywhere stays the same one."""
 
 

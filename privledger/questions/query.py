@@ -179,10 +179,15 @@ class Sum(Ask):
                       math.ceil(block.clip / recipe.grid))
             for block, recipe, array in zip(self.blocks, state.recipes, values, strict=True))
 
+    def noised(self, merged: tuple[NDArray[np.int64], ...], noise: Noise
+               ) -> list[NDArray[np.float64]]:
+        """The sums with their noise, in the query's own unit, shape (cells, width) each."""
+        return add_noise(noise.mechanism, merged, noise.state.recipes, noise.source)
+
     def finish(self, merged: tuple[NDArray[np.int64], ...], noise: Noise) -> Any:
         """As `Ask.finish`: one array per block, and without a list if there is one block."""
-        noisy = [array if self.cells is not None else array[0] for array in add_noise(
-            noise.mechanism, merged, noise.state.recipes, noise.source)]
+        noisy = [array if self.cells is not None else array[0]
+                 for array in self.noised(merged, noise)]
         answers = [array[..., 0] if array.shape[-1] == 1 else array for array in noisy]
         return answers[0] if len(answers) == 1 else answers
 

@@ -193,6 +193,16 @@ def pair_of(node: Node, relation: str, rows: int = 1, attained: bool = False) ->
     raise NoPrice(node.name)
 
 
+def by_blocks(node: Node) -> Node:
+    """A `Correlated` on Poisson samples as what covers it: a sampled Gaussian for each time that a
+    record may be drawn."""
+    rounds = min(node["participations"], -(-node["steps"] // node["separation"]))
+    noise = node.inner.inner["noise_multiplier"] / math.hypot(*node["coefficients"])
+    once = Node("Gaussian", {"noise_multiplier": noise, "shares": ()}, ())
+    return Node("Repeat", {"count": rounds}, (
+        Node("PoissonSample", {"rate": node.inner["rate"]}, (once,)),))
+
+
 class Unit(NamedTuple):
     """A leaf or a sample with what surrounds it: rows of one person, gone or exchanged."""
 
@@ -214,6 +224,8 @@ def collect(unit: Unit, times: int, found: dict[Unit, int]) -> None:
         collect(Unit(node.inner, "replace_one", unit.rows, unit.exchanged), times, found)
     elif node.name == "AsReplaceOne" and unit.relation == "replace_one":
         collect(Unit(node.inner, "add_remove", unit.rows, True), times, found)
+    elif node.name == "Correlated" and node.inner.name == "PoissonSample":
+        collect(unit._replace(node=by_blocks(node)), times, found)
     elif node.name not in ("Public", "PostProcess"):
         found[unit] = found.get(unit, 0) + times
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from .closed_forms import any_fails, lesser
+from .distributions import by_blocks
 from .leaves import (
     Price,
     allocated_gaussian,
@@ -221,12 +222,12 @@ def truncated(node: Node, relation: str) -> Price:
 def correlated(node: Node, relation: str) -> Price:
     """A `Correlated`: a record moves most in the first steps, as close as they may be."""
     only(relation, "add_remove", "correlated noise")
+    if node.inner.name == "PoissonSample":
+        return price(by_blocks(node), relation)
     held, steps, apart = node["coefficients"], node["steps"], node["separation"]
     starts = range(0, steps, apart)[:node["participations"]]
     total = 0.0
-    for lag in starts:
-        if lag and lag >= len(held):
-            break
+    for lag in [one for one in starts if one < len(held)]:
         sums, rows = [0.0], range(min(len(held), steps - lag))
         for row in rows:
             other = abs(held[row + lag]) if row + lag < len(held) else 0.0
@@ -344,9 +345,8 @@ def mean_runs(shape: float, success: float) -> float:
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
          "RandomAllocation": allocation, "TruncatedPoissonSample": truncated,
-         "Correlated": correlated,
-         "Group": group, "AsReplaceOne": as_replace_one, "LabelOnly": label_only,
-         "Federated": federated, "Tuning": tuning}
+         "Correlated": correlated, "Group": group, "AsReplaceOne": as_replace_one,
+         "LabelOnly": label_only, "Federated": federated, "Tuning": tuning}
 
 
 # How long pricing takes, by the counting rule of the format: beyond it nothing is priced.
@@ -355,9 +355,8 @@ MOST_EFFORT, FREE_EFFORT = 2500.0, 1.0  # about milliseconds
 LIGHT, ALIKE, WITHIN, DISTRIBUTION, PART = 0.15, 0.01, 4.0, 100.0, 8.0
 HEAVY = {"PoissonSample": (2.0, 0.3), "FixedSizeSample": (3.0, 0.3), "Tuning": (25.0, 0.5),
          "RandomAllocation": (400.0, 0.3), "TruncatedPoissonSample": (5.0, 0.3),
-         "Correlated": (30.0, 30.0),
-         "Group": (1.0, 0.3), "AsReplaceOne": (1.0, 0.3), "OneOf": (0.5, 0.5),
-         "DiscreteGaussian": (12.0, 12.0), "DiscreteLaplace": (2.0, 2.0)}
+         "Correlated": (30.0, 30.0), "Group": (1.0, 0.3), "AsReplaceOne": (1.0, 0.3),
+         "OneOf": (0.5, 0.5), "DiscreteGaussian": (12.0, 12.0), "DiscreteLaplace": (2.0, 2.0)}
 EXACT = {"Gaussian", "Sequential", "Repeat", "PostProcess", "Public"}
 
 

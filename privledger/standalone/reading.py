@@ -324,8 +324,11 @@ class Table:
         check_together(name, fields)
         if name == "Federated":
             check_inside(fields["noise"], inside[0])
-        if name == "Correlated" and (inside[0].name != "Gaussian" or inside[0]["shares"]):
-            raise Bad("correlated noise that is not a Gaussian of one block")
+        if name == "Correlated":
+            few = len(fields["coefficients"]) <= fields["separation"]
+            noise = inside[0].inner if few and inside[0].name == "PoissonSample" else inside[0]
+            if noise.name != "Gaussian" or noise["shares"]:
+                raise Bad("correlated noise that is not a Gaussian of one block")
         return self.made(name, fields, inside)
 
     def made(self, name: str, fields: dict[str, object], inside: tuple[Node, ...]) -> Node:

@@ -28,7 +28,8 @@ CASES = [(relation, name) for relation, found in RELEASES.items() for name in fo
 # Of a table in memory: docs/engines.md
 IN_CHUNKS_REFUSED = {"groups", "response", "fixed size", "cut off"}
 # Secret ones, of every chunk its own.
-COINS = {"poisson", "parts by coins", "fixed size", "cut off", "allocation"}
+COINS = {"poisson", "parts by coins", "fixed size", "cut off", "allocation",
+         "correlated, sampled groups"}
 NOT_RELEASED = {"Asserted", "AssertedZCDP"}  # somebody's word, not a mechanism of ours
 
 

@@ -77,6 +77,16 @@ def test_every_learner_federates_or_is_refused_by_name(name):
     assert all(ledger.verify() == [] for ledger in ledgers)
 
 
+def test_correlated_noise_is_refused_before_the_reservation():
+    schema, _ = learners()["sgbdt-regressor"]
+    node = pl.nodes.Correlated(pl.Gaussian(9.0), (1.0, 0.5), 3, 1, 3)
+    ledgers, federation = federation_of(schema, node, 1e-6)
+    with pytest.raises(UnsupportedNode, match=r"Correlated.*cannot be federated"):
+        federation.data.ledger.request(node, federation.data, delta=1e-6)
+    federation.end()
+    assert [ledger.spent for ledger in ledgers] == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("name", ["count", "sum", "histogram"])
 def test_counts_sums_and_histograms_are_those_of_one_table(name):
     schema = kept_learners.CLASSES

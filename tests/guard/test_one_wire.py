@@ -80,7 +80,9 @@ def everything(data):
         q.ResponseQuery(data, "c"),
         q.GroupQuery(data, "g"),
         q.TableChoice(data, (labels, q.CrossCells(tree, labels)), np.ones(6), [0.5, 0.0]),
-        q.ThresholdRun(0).above(q.Query(data, (q.Ones(),)), 3.0)]
+        q.ThresholdRun(0).above(q.Query(data, (q.Ones(),)), 3.0),
+        q.NoiseStream(labels).step(q.Query(data, (q.Ones(),), tree)),
+        q.NoiseStream().step(q.Query(data, (q.RowValues(["x"], 0.5),)))]
 
 
 def objects(what, found=None):

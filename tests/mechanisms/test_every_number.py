@@ -178,6 +178,9 @@ NUMBERS = {
     "Dataset.sum.upper": (lambda b, d, v: d.sum("size", upper=v), FINITE),
     "Correlated.coefficients": (
         lambda b, d, v: pl.nodes.Correlated(G, (1.0, v), 9, 4, 2), FINITE),
+    "dyadic.coefficients": (lambda b, d, v: pl.nodes.dyadic([v]), FINITE),
+    "Dataset.correlated.groups": (lambda b, d, v: d.correlated(v),
+                                  [value for value in [*COUNT, 1] if value is not None]),
     "Correlated.steps": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), v, 1, 2), COUNT),
     "Correlated.separation": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), 9, v, 2), COUNT),
     "Correlated.participations": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), 9, 4, v), COUNT),
@@ -371,7 +374,7 @@ NO_NUMBERS = {
     "what the package computed and hands out": [
         "ClaimStep.claimed", "ClaimStep.sound", "ClaimStep.delta", "Explanation.lower",
         "Finding.position", "Receipt.counter", "Receipt.entries", "Receipt.epsilon",
-        "Receipt.delta",
+        "Receipt.delta", "step_sums.rows",
         "Groups.counts", "RecordSpend.row", "RecordSpend.bound", "RecordSpend.epsilon",
         "Bins.edges.feature", "Picked.cut", "Picked.feature"],
     "how the guard talks to itself; strangers' values are checked where they come in": [
@@ -405,7 +408,7 @@ NO_NUMBERS = {
 """Why a parameter that takes anything is not in `NUMBERS`."""
 ASKED = {"data", "prepare.mechanism", "check_chooser.mechanism", "sensitivity.norm", "sketch.state",
          "merge.a", "merge.b", "noted.state", "scores.merged", "scores.one", "picked.chosen",
-         "finish.merged", "among.classes", "among.positions"}
+         "finish.merged", "noised.merged", "at.step", "among.classes", "among.positions"}
 """Of questions: the guard calls them on copies of its own (questions/question.py)."""
 
 

@@ -61,6 +61,7 @@ LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "session-gaussian": session_laws.session_gaussian,
     "session-laplace": session_laws.session_laplace,
     "session-discrete": discrete_laws.session_discrete,
+    "session-correlated": session_laws.session_correlated,
     "session-sample": session_laws.session_sample,
     "session-fixed": session_laws.session_fixed,
     "session-truncated": session_laws.session_truncated,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
 from privledger.graph import (
+    Correlated,
     FixedSizeSample,
     PoissonSample,
     RandomAllocation,
@@ -46,7 +47,7 @@ from tests.noise_laws.distances import (
 from tests.noise_laws.sampler_laws import (
     Bench,
 )
-from tests.noise_laws.stratified import strata
+from tests.noise_laws.stratified import Dealer, strata
 
 _RECORDS = 3000
 _CLIP = 2.0
@@ -144,7 +145,28 @@ def _releases(bench: Bench, mechanism: Gaussian | Laplace, relation: str, scales
             for _ in range(times):
                 counts, sums = session.release(mechanism, _asked(data, made))
                 noises += [counts - made.counts, sums - made.sums]
-    found, steps = [], []
+    return _judged(noises, scales, tail, sensitivities, dealer)
+
+
+def session_correlated(bench: Bench) -> list[Finding]:
+    """Rows of a stream: the strategy times the sums, and fresh noise of the node's own width."""
+    made, held = grid(_side(bench, 1 << 16)), (1.0, 0.5)
+    source, dealer = bench.over(np.concatenate([
+        strata(made.side**2, bench.random) for _ in range(3)]))
+    data = ledger_over(source, "add_remove").protect(made.X, made.schema)
+    node, noises = Correlated(Gaussian(1.3), held, 3, 1, 3), list[Floats]()
+    with data.ledger.request(node, data, delta=1e-5) as session:
+        stream = data.correlated()
+        for step in range(3):
+            row = session.release(node, stream.step(data.query((Ones(),), made.cells)))
+            noises.append(row - math.fsum(held[:step + 1]) * made.counts)
+    return _judged(noises, (1.3, 1.3), gaussian_tail, (1.0, 1.0), dealer)
+
+
+def _judged(noises: Sequence[Floats], scales: Sequence[float], tail: Survival,
+            sensitivities: Sequence[float], dealer: Dealer) -> list[Finding]:
+    """Blocks of two kinds in turn, each against its own law and all against each other."""
+    found, steps, cells = [], [], len(noises[0])
     for place, noise in enumerate(noises):
         scale, most = scales[place % 2], sensitivities[place % 2]
         at = continuous(tail, scale)

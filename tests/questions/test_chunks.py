@@ -80,9 +80,11 @@ def sums():
 
 
 def thresholds():
-    """A sum that is compared with a threshold."""
+    """A sum that is compared with a threshold, and one of a stream."""
     data = pl.Dataset(NUMBERS, None)
     yield data.sparse_vector().above(data.sum("x"), 3.0), pl.SparseVector(1.0, 2.0, 1, 2.0)
+    yield data.correlated().step(data.sum("x")), pl.nodes.Correlated(
+        pl.Gaussian(3.0), (1.0,), 1, 1, 1)
 
 
 def choices():

@@ -33,6 +33,7 @@ COMPOSITES = (
     pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G),
     pl.nodes.Correlated(pl.Gaussian(60.0), (1.0, -0.5, 0.25), 20, 5, 3),
     pl.nodes.Correlated(pl.Gaussian(90.0), (1.0, 0.5, 0.25), 20, 2, 9),
+    pl.nodes.Correlated(pl.PoissonSample(0.1, pl.Gaussian(60.0)), (1.0, -0.5, 0.25), 20, 5, 3),
     pl.nodes.TruncatedPoissonSample(0.1, 5, 100, pl.Gaussian(60.0)),
     pl.nodes.AsReplaceOne(pl.nodes.RandomAllocation(10, pl.Gaussian(60.0))),
     pl.IndividualFilter("gdp", 0.001),
@@ -138,7 +139,8 @@ def sampled():
                              pl.Repeat(pl.Gaussian(30.0), 4)])
     cut = pl.nodes.TruncatedPoissonSample(0.5, 2, 10**15, G)
     rounds = pl.nodes.RandomAllocation(3, pl.Repeat(G, 2))
-    whole = pl.Sequential([choice, pl.PoissonSample(0.25, G), cut, pl.Repeat(rounds, 2)])
+    stream = pl.nodes.Correlated(pl.PoissonSample(0.5, G), (1.0, 0.5), 4, 2, 2)
+    whole = pl.Sequential([choice, pl.PoissonSample(0.25, G), cut, pl.Repeat(rounds, 2), stream])
     with ledger.request(whole, data) as session:
         session.release(G, data.poisson(0.25).count())
         session.release(G, data.count())
@@ -148,6 +150,9 @@ def sampled():
         passes = [data.random_allocation(3) for _ in range(2)]
         for number, step in ((0, 2), (1, 2), (0, 0), (0, 2)):
             session.release(G, passes[number][step].count())
+        run = data.correlated(2)
+        for _ in range(2):
+            session.release(stream, run.step(data.count()))
     return lines_of(ledger), {}
 
 

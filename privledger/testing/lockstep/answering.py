@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from privledger.graph import Correlated
 from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from privledger.graph.selection import RandomizedResponse, TopK
 from privledger.questions.choice import Choice
 from privledger.questions.label_query import Respond
+from privledger.questions.noise_stream import CorrelatedSum
 from privledger.questions.options import Picked
 from privledger.questions.query import Query
 from privledger.questions.question import Choose, flips
@@ -34,7 +36,7 @@ AROUND = (RecordedCoins, Words)
 
 _LAWS: dict[type, str] = {Gaussian: "gaussian", Laplace: "laplace",
                           DiscreteGaussian: "discrete_gaussian",
-                          DiscreteLaplace: "discrete_laplace"}
+                          DiscreteLaplace: "discrete_laplace", Correlated: "gaussian"}
 
 
 def main_draws(one: Release) -> list[Draw]:
@@ -51,7 +53,7 @@ def blocks_of(answer: object) -> list[Floats]:
 def answered_again(place: int, real: Release, quiet: Release, twin: Release) -> Iterator[Broken]:
     """What is wrong with how a release was answered in the three runs."""
     why = ""
-    if isinstance(real.question, Query):
+    if isinstance(real.question, Query | CorrelatedSum):
         why = _numbers(real, quiet)
     elif isinstance(real.question, Choose):
         why = (_sets if isinstance(real.mechanism, TopK) else _choices)(real, quiet, twin)

@@ -12,11 +12,21 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
-from privledger.graph import Context, IndividualFilter, Node, OneOf, Parallel, Repeat, Tuning
+from privledger.graph import (
+    Context,
+    Correlated,
+    IndividualFilter,
+    Node,
+    OneOf,
+    Parallel,
+    Repeat,
+    Tuning,
+)
 from privledger.graph.nodes import children
 from privledger.questions.asking import Members
 from privledger.questions.cells import CoinCells, CrossCells
 from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.noise_stream import CorrelatedSum
 from privledger.questions.question import Derivation
 from privledger.questions.threshold import AboveThreshold
 from privledger.tables.chunk import Rows
@@ -48,9 +58,12 @@ def counted_sample(into: list[str]) -> Iterator[None]:
 
 
 def samples_of(one: Release) -> list[Context]:
-    """The samples above a release, outermost first."""
+    """The samples above a release, outermost first; a step of correlated noise has its own."""
     chain = one.charged[0][0] if one.charged else ()
-    return [step for step in chain if step.is_sample]
+    found = [step for step in chain if step.is_sample]
+    if isinstance(one.mechanism, Correlated) and one.mechanism.rate < 1:
+        found.append(Context("poisson", f"step-{id(one)}", rate=one.mechanism.rate))
+    return found
 
 
 @define(eq=False)
@@ -89,10 +102,12 @@ class Samples:
             self._last[one.grant, step.token] = _last_one(step, draw)
 
     def inside(self, one: Release) -> bool:
-        """Whether the last record is in every sample of a release, and in its round."""
-        return all(self._last.get((one.grant, step.token), sought) == sought
-                   for step in samples_of(one)
-                   for sought in [step.part if step.kind == "allocation" else 1])
+        """Whether the last record is in every sample of a release, and in its round; a row of
+        correlated noise tells of earlier samples, too."""
+        return isinstance(one.mechanism, Correlated) or all(
+            self._last.get((one.grant, step.token), sought) == sought
+            for step in samples_of(one)
+            for sought in [step.part if step.kind == "allocation" else 1])
 
 
 def _last_one(sample: Context, drawn: RecordedCoins | Words) -> int:
@@ -111,7 +126,8 @@ def _last_one(sample: Context, drawn: RecordedCoins | Words) -> int:
 def sampling_coins(one: Release) -> list[CoinCells]:
     """Cells by private coins that a release's question is about."""
     steps = getattr(getattr(one.question, "data", None), "steps", ())
-    waiting = [*(step.cells for step in steps), getattr(one.question, "cells", None)]
+    waiting = [*(step.cells for step in steps), getattr(one.question, "cells", None),
+               getattr(getattr(one.question, "run", None), "groups", None)]
     found = []
     while waiting:
         cells = waiting.pop()
@@ -185,8 +201,9 @@ def uncovered(run: RecordedRun) -> Iterator[Broken]:
     """P3: every release is charged once, as a node that the plan still holds."""
     by_grant: dict[int, list[Release]] = defaultdict(list)
     for place, one in enumerate(run.releases):
-        if one.failed or (isinstance(one.question, AboveThreshold) and not one.charged):
-            continue  # a run of sparse vector is charged with its first question
+        if one.failed or (not one.charged and isinstance(
+                one.question, AboveThreshold | CorrelatedSum)):
+            continue  # a run is charged with its first question
         if len(one.charged) != 1 or one.charged[0][1] != one.mechanism:
             yield Broken("P3", place, "what was released is not what was itemised")
             return

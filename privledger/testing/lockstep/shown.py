@@ -15,7 +15,9 @@ import numpy as np
 from attrs import define, field, frozen
 
 from privledger.accounting import Relation, poisson_gaussian_rdp
+from privledger.graph import Correlated
 from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from privledger.graph.correlated import moved_squared
 from privledger.graph.selection import (
     Exponential,
     PermuteAndFlip,
@@ -85,7 +87,7 @@ def shown_trace(real: Release, quiet: Release, twin: Release) -> Shown:
     """What a release shows, whose answer is known to be what was drawn (P2)."""
     node = real.charged[0][1] if real.charged else real.mechanism
     draws = main_draws(quiet), main_draws(twin)
-    if isinstance(node, Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace):
+    if isinstance(node, Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace | Correlated):
         return _of_numbers(node, real, quiet, twin)
     if not draws[0] or not draws[1]:
         return Shown()
@@ -100,8 +102,8 @@ def shown_trace(real: Release, quiet: Release, twin: Release) -> Shown:
     return Shown(why="what was drawn is of another kind on the other table")
 
 
-def _of_numbers(node: Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace, real: Release,
-                quiet: Release, twin: Release) -> Shown:
+def _of_numbers(node: Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace | Correlated,
+                real: Release, quiet: Release, twin: Release) -> Shown:
     moved = np.concatenate(blocks_of(twin.truth)) - np.concatenate(blocks_of(quiet.truth))
     step, draw = answer_steps(real, quiet), main_draws(real)[0]
     other = main_draws(twin)[0]
@@ -117,6 +119,10 @@ def _of_numbers(node: Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace, r
         squared = float(np.square(in_widths).sum())
         return Shown(math.inf, math.inf, squared, math.sqrt(squared) * node.noise_multiplier)
     loss = float(in_widths.sum())
+    if isinstance(node, Correlated):  # one row of all that a record moves
+        squared = float(np.square(in_widths).sum())
+        bound = moved_squared(node) / node.gaussian.noise_multiplier**2
+        return Shown(math.inf, math.inf, squared, math.sqrt(squared / bound))
     if isinstance(node, DiscreteGaussian):
         return Shown(math.inf, math.inf, loss**2, loss * node.sigma / node.sensitivity)
     if isinstance(node, DiscreteLaplace):
@@ -190,8 +196,9 @@ def ratio_of(added: Added, node: object) -> float:
     """The largest loss as one of them goes, over the node's price; 0 for another node."""
     if not len(added.l1):
         return 0.0
-    if isinstance(node, Gaussian):
-        return math.sqrt(float(added.l2.max())) * node.noise_multiplier
+    if isinstance(node, Gaussian | Correlated):
+        noise = node.gaussian if isinstance(node, Correlated) else node
+        return math.sqrt(float(added.l2.max())) * noise.noise_multiplier
     if isinstance(node, Laplace):
         return float(added.l1.max()) * node.scale / node.l1_sensitivity
     return 0.0

@@ -164,6 +164,32 @@ class Allocated(Probe):
         return [session.release(self._node(), rounds[one].sum("target")) for one in range(4)]
 
 
+class Stream(Probe):
+    """Sums with correlated noise, of groups by coins; on samples if told so."""
+
+    RATE = 1.0
+
+    def _strategy(self, noise: float) -> Any:
+        step = pl.Gaussian(noise)
+        return pl.nodes.Correlated(step if self.RATE == 1 else pl.PoissonSample(self.RATE, step),
+                                   (1.0, 0.5, -0.25), 6, 3, 2)
+
+    def plan(self, schema: pl.Schema) -> pl.Node:
+        return self._strategy(pl.calibrate(
+            self._strategy, self.epsilon, self.delta, self.relation) * (1 + 1e-9))
+
+    def _ask(self, session: pl.Session, data: pl.Dataset) -> Answers:
+        node: Any = self.plan(data.schema)
+        stream = data.correlated(3)
+        return [session.release(node, stream.step(data.sum("target"))) for _ in range(6)]
+
+
+class SampledStream(Stream):
+    """The same, on samples."""
+
+    RATE = 0.5
+
+
 class Above(Probe):
     """A run of sparse vector, which no lock replays."""
 

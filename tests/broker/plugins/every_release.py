@@ -31,6 +31,13 @@ def _above(node):
     return node, ask
 
 
+def _stream(node, groups):
+    def ask(session, data):
+        stream = data.correlated(groups)
+        return [session.release(node, stream.step(data.histogram("c"))) for _ in range(node.steps)]
+    return node, ask
+
+
 def _root(data):
     return data.root(data.bins(8))
 
@@ -64,6 +71,9 @@ ADD_REMOVE = {
         data, (data.cells("c"), data.cells("x", [0.5])), [20.0] * 7, [0.0, 5.0])),
     "groups": _one(pl.nodes.PartitionSelection(45.0, 2.0), lambda data: data.groups("g")),
     "sparse vector": _above(pl.SparseVector(4.0, 8.0, 2)),
+    "correlated": _stream(pl.nodes.Correlated(G, (1.0, 0.5), 3, 1, 3), None),
+    "correlated, sampled groups": _stream(pl.nodes.Correlated(
+        pl.PoissonSample(0.5, G), (1.0, 0.5), 3, 2, 2), 2),
     "poisson": _sampled(lambda node: pl.PoissonSample(0.5, node), lambda data: data.poisson(0.5),
                         G),
     "cut off": _sampled(lambda node: pl.nodes.TruncatedPoissonSample(0.5, 50, 10**15, node),

@@ -254,7 +254,31 @@ def test_what_no_lock_replays_is_neither_proved_nor_disproved(kind):
         check_lockstep_holds(learner)
 
 
-@pytest.mark.parametrize("kind", ["Fixed", "Allocated"])
+@pytest.mark.parametrize("premise", ["P2", "P4", "P5"])
+def test_a_guard_that_draws_correlated_noise_wrongly_is_found(premise, monkeypatch):
+    """Half the noise; one group in every step; everybody in every step."""
+    from privledger.questions.noise_stream import CorrelatedSum
+    from tests.bench.zoo import probes
+
+    class Half:
+        def __init__(self, source):
+            self.source = source
+
+        def gaussian(self, scale, size):
+            return self.source.gaussian(scale, size) // 2
+
+    noised, at = CorrelatedSum.noised, CorrelatedSum.at
+    name, wrong = {
+        "P2": ("noised", lambda self, merged, noise: noised(
+            self, merged, evolve(noise, source=Half(noise.source)))),
+        "P4": ("at", lambda self, step, *more: at(self, 0, *more)),
+        "P5": ("at", lambda self, *more: self)}[premise]
+    monkeypatch.setattr(CorrelatedSum, name, wrong)
+    found = lockstep(probes.Stream(delta=1e-5), seconds=3)
+    assert (found.word, found.premise) == ("broken", premise), found.why
+
+
+@pytest.mark.parametrize("kind", ["Fixed", "Allocated", "Stream", "SampledStream"])
 def test_allocations_and_samples_of_a_fixed_size_are_replayed(kind):
     from tests.bench.zoo import probes
 
