@@ -39,7 +39,9 @@ def chain_findings(store: Store, most: int = 100) -> tuple[list[Finding], str]:
     Says nothing about what the entries mean: `audit` does.
     """
     chain, found = Chain(), list[Finding]()
-    for row in stepwise("entries checked", StoredRows(store)):
+    if chain.follow(stepwise("entries checked", StoredRows(store))):
+        return [], chain.previous
+    for row in StoredRows(store):
         faults = chain.add(row)
         if faults and len(found) < most:
             found += [Finding(CHAIN, row[0], fault) for fault in faults]

@@ -32,7 +32,7 @@ MOST_VALUE = MOST_PACKED + MOST_CHECKPOINT
 """Bytes of any value that a connection to a ledger may read or write."""
 
 # NOT INDEXED: an index that somebody added may hold other rows than the table.
-BATCH_ROWS, BATCH_BYTES = 5000, 8 << 20
+BATCH_ROWS, BATCH_BYTES, _PART = 5000, 8 << 20, 16
 
 _AFTER = ("SELECT position, kind, body, previous, hash FROM entries NOT INDEXED "
           "WHERE position > ? ORDER BY position LIMIT ?")
@@ -216,20 +216,22 @@ def next_rows(connection: sqlite3.Connection, after: int, location: str) -> list
     found, size, cursor = list[Row](), 0, connection.cursor()
     try:
         with at_most(connection, MOST_BODY):
-            for row in cursor.execute(_AFTER, (after, BATCH_ROWS)):
-                found.append(row)
-                size += len(row[2]) if isinstance(row[2], str | bytes) else 0
-                if size > BATCH_BYTES:
-                    break
+            cursor.execute(_AFTER, (after, BATCH_ROWS))
+            while size <= BATCH_BYTES and (part := cursor.fetchmany(_PART)):
+                found += part
+                size += sum([len(row[2]) if isinstance(row[2], str | bytes) else 0
+                             for row in part])
     except TooBig:
-        # The cursor runs ahead by a row: whatever was not handed out is asked for again.
+        # The cursor runs ahead by some rows: whatever was not handed out is asked for again.
         found = found or _one(connection, after)
     finally:
         cursor.close()
-    for row in found:
-        if type(row[0]) is not int or row[0] <= after:
-            raise LedgerCorrupt(f"{location}: not a ledger, or damaged (entries out of order)")
-        after = row[0]
+    usual = range(after + 1, after + 1 + len(found))
+    if [row[0] for row in found] != list(usual) or {type(row[0]) for row in found} - {int}:
+        for row in found:
+            if type(row[0]) is not int or row[0] <= after:
+                raise LedgerCorrupt(f"{location}: not a ledger, or damaged (entries out of order)")
+            after = row[0]
     return found
 
 
