@@ -1,8 +1,36 @@
-"""What scikit-learn's own checks ask of the process they run in."""
+"""A table that several learners share, and what scikit-learn's own checks ask of the process."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+
+import privledger as pl
+
+
+@pytest.fixture
+def rings():
+    """(schema, X, y): 4,000 records in a square; inside the inner one, or blue, they are "in"."""
+    return _rings("out", "in")
+
+
+@pytest.fixture
+def rings_and_never():
+    """The same with a class that never occurs."""
+    return _rings("out", "in", "never")
+
+
+def _rings(*classes):
+    schema = pl.Schema("rings", (
+        pl.Column("a", "numeric", "feature", -1.0, 1.0),
+        pl.Column("b", "numeric", "feature", -1.0, 1.0),
+        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
+        pl.Column("t", "categorical", "target", categories=classes)))
+    rng = np.random.default_rng(0)
+    X = {"a": rng.uniform(-1, 1, 4000), "b": rng.uniform(-1, 1, 4000),
+         "colour": rng.choice(["red", "green", "blue"], 4000)}
+    inside = (np.abs(X["a"]) < 0.6) & (np.abs(X["b"]) < 0.6) | (X["colour"] == "blue")
+    return schema, X, np.where(inside, "in", "out")
 
 
 @pytest.fixture(autouse=True)

@@ -47,17 +47,6 @@ def table(rows=2000, seed=0, task="classification"):
     return schema, X, y
 
 
-@all_cases("kind", FORESTS + NUMBERS)
-@all_cases("relation", ["add_remove", "replace_one"])
-@all_cases(("depth", "delta"), [(None, 0.0), (2, 0.0), (1, 1e-6)])
-def test_the_plan_costs_epsilon(kind, relation, depth, delta):
-    schema = table(10, task=kind.info.tasks[0])[0]
-    learner = kind(epsilon=0.7, delta=delta, schema=schema, relation=relation, depth=depth)
-    cost = pl.epsilon(learner.plan(), delta, relation)
-    assert 0.7 * (1 - 1e-4) <= cost <= 0.7
-    assert learner.claimed()[-1].sound == cost
-
-
 @pytest.mark.parametrize("kind", FORESTS)
 def test_classes_are_learned(kind):
     """Far beyond what noise does at epsilon 200; not a privacy test."""

@@ -118,15 +118,6 @@ def test_wide_are_numbers_of_more_values_than_a_byte():
     assert wide_features(schema(), 64, 0.02) == wide_features(schema(), None, 0.0) == ()
 
 
-@all_cases("kind", KINDS)
-@all_cases("rows", [None, 100, 10**7])
-@all_cases("relation", ["add_remove", "replace_one"])
-def test_every_plan_costs_epsilon(kind, rows, relation):
-    cost = pl.epsilon(kind(epsilon=0.7, schema=schema(rows), relation=relation).plan(), 0.0,
-                      relation)
-    assert 0.7 * (1 - 1e-6) <= cost <= 0.7
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_declared_rows_decide(kind, eager):
     """Fits of tables too small for any quantile: what is declared is believed."""

@@ -100,9 +100,3 @@ def test_a_model_sees_inside_bounds_that_are_too_wide():
     """Of one fit an empty cell passes with a chance of .015 (SURE); of four, all: below 1e-7."""
     X, y = table()
     assert any(sees_inside(X, y) for _ in range(4))
-
-
-@pytest.mark.parametrize("wrong", ["", "data", None, 1, True])
-def test_other_ranges_are_refused(wrong):
-    with pytest.raises(pl.InvalidValue, match="ranges"):
-        SGBDTClassifier(1.0, 1e-6, WIDE, ranges=wrong).plan()

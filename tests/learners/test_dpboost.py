@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,6 @@ from privledger_learners.boosting.best_splits import choose_shape
 from privledger_learners.dpboost import PURE_SHAPES
 
 import privledger as pl
-from tests.all_cases import all_cases
 
 N = 1500
 
@@ -130,53 +127,6 @@ def test_disjoint_parts_are_drawn_by_coins_and_paid_once():
         assert len(ensembles.node.nodes) == 4
 
 
-def test_a_model_holds_released_values_and_survives_pickling():
-    X, y = table()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0))
-    model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER))
-    model.fit(ledger.protect(X, y, schema(NUMBER)))
-    twin = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(twin.predict(X), model.predict(X))
-    assert not hasattr(twin, "ledger_")
-    assert not hasattr(twin, "data_")
-
-
-def test_a_second_fit_is_refused_and_reads_nothing():
-    X, y = table()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 0.0))
-    data = ledger.protect(X, y, schema(NUMBER))
-    DPBoostRegressor(epsilon=1.0).fit(data)
-    opened = data._vault.opened
-    with pytest.raises(pl.BudgetExceeded):
-        DPBoostRegressor(epsilon=1.0).fit(data)
-    assert data._vault.opened == opened
-
-
-@all_cases(("name", "value"), [
-    ("epsilon", float("nan")), ("epsilon", 0.0), ("epsilon", -1.0), ("epsilon", True),
-    ("epsilon", "1"), ("epsilon", float("inf")), ("delta", 1.0), ("delta", -1e-6),
-    ("delta", True), ("delta", "0"), ("delta", float("nan")), ("n_trees", 0), ("n_trees", 1.5),
-    ("n_trees", True), ("n_trees", 7), ("parts", 0), ("parts", 2.0), ("depth", 0), ("depth", 11),
-    ("split_share", 0.0), ("split_share", 1.0), ("count_share", 0.0), ("start_share", 1.0),
-    ("gradient_clip", float("nan")), ("learning_rate", -0.1), ("gradient_filtering", 1),
-    ("geometric", "yes"), ("leaf", "mean"), ("penalty", -1.0), ("relation", "swap"),
-    ("numeric_bins", 65535), ("regularization", 0.0), ("mode", "debug"),
-])
-def test_impossible_parameters_are_refused_before_anything_is_read(name, value):
-    X, y = table()
-    learner = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER), parts=2)
-    learner.set_params(**{name: value})
-    with pytest.raises(pl.InvalidValue):
-        learner.fit(X, y)
-
-
-@pytest.mark.parametrize("y", [np.full(N, 3.0), np.zeros(N), np.full(N, 20.0)])
-def test_a_constant_target_is_no_special_case(y):
-    X, _ = table()
-    model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER)).fit(X, y)
-    assert np.isfinite(model.predict(X)).all()
-
-
 @pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize("parts", [1, 4])
 def test_few_rows_and_empty_parts_work(rows, parts):
@@ -191,21 +141,6 @@ def test_every_record_filtered_out_is_no_special_case():
     model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER), gradient_clip=1e-9,
                              gradient_filtering=True).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
-
-
-def test_prediction_takes_unseen_categories_and_missing_cells():
-    X, y = table()
-    model = DPBoostRegressor(epsilon=1.0, schema=schema(NUMBER)).fit(X, y)
-    assert np.isfinite(model.predict({"size": [np.nan, 5.0], "colour": ["violet", None]})).all()
-
-
-def test_a_schema_is_needed_and_never_inferred_for_private_fits():
-    X, y = table()
-    for schema_ in (None, {"columns": []}):
-        with pytest.raises((pl.SchemaError, pl.InvalidValue)):
-            DPBoostRegressor(epsilon=1.0, schema=schema_).fit(X, y)
-    with pytest.raises(pl.SchemaError):
-        DPBoostClassifier(epsilon=1.0, schema=schema(NUMBER)).fit(X, y)
 
 
 @pytest.mark.parametrize("kind", [DPBoostRegressor, DPBoostClassifier])

@@ -129,17 +129,6 @@ def test_constant_columns_and_single_classes_are_no_errors():
             assert len(learner.fit(X, np.array(labels)).selected_) == 5
 
 
-def test_a_refusal_reads_nothing():
-    X, classes, _ = table()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(0.5, 0.0))
-    data = ledger.protect(X, classes, SCHEMA)
-    for learner in (DPSIS(1.0), DPSISTwoStage(1.0)):
-        with pytest.raises(pl.BudgetExceeded):
-            learner.fit(data)
-    assert data._vault.opened == 0
-    assert ledger.spent == 0
-
-
 def test_guarded_data_go_on_to_another_learner():
     X, classes, _ = table()
     ledger = pl.Ledger.create(None, budget=pl.Budget(50.0, 0.0))
@@ -169,15 +158,6 @@ def test_both_columns_are_shown():
     assert [step.sound for step in steps[:2]] == [math.inf, math.inf]
     assert 0.999 < steps[-1].sound <= 1.0
     assert math.isinf(DPSISTwoStage(1.0, schema=SCHEMA).claimed()[0].sound)
-
-
-def test_simulations_repeat():
-    X, classes, _ = table()
-    for kind in (DPSIS, DPSISTwoStage):
-        one, two = (kind(schema=SCHEMA, mode="simulation", random_state=4).fit(X, classes)
-                    for _ in range(2))
-        assert one.selected_.tolist() == two.selected_.tolist()
-        assert not one.private_
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

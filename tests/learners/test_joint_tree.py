@@ -10,20 +10,6 @@ from privledger_learners.trees.grow import levels_of, quantile_edges, smoothed_s
 import privledger as pl
 
 
-@pytest.fixture
-def rings():
-    schema = pl.Schema("rings", (
-        pl.Column("a", "numeric", "feature", -1.0, 1.0),
-        pl.Column("b", "numeric", "feature", -1.0, 1.0),
-        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-        pl.Column("t", "categorical", "target", categories=("out", "in"))))
-    rng = np.random.default_rng(0)
-    X = {"a": rng.uniform(-1, 1, 4000), "b": rng.uniform(-1, 1, 4000),
-         "colour": rng.choice(["red", "green", "blue"], 4000)}
-    inside = (np.abs(X["a"]) < 0.6) & (np.abs(X["b"]) < 0.6) | (X["colour"] == "blue")
-    return schema, X, np.where(inside, "in", "out")
-
-
 def test_it_learns(rings):
     """Four wrong records in a hundred are far beyond what noise does here; not a privacy test."""
     schema, X, y = rings
@@ -69,15 +55,6 @@ def test_a_wrong_share_is_named_as_it_is_called(kind, rings):
         kind(structure_share=1.0, schema=rings[0])._check()
 
 
-def test_ledger_of_one_fit_refuses_the_second(rings):
-    schema, X, y = rings
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.5, 0.0))
-    data = ledger.protect(X, y, schema)
-    JointTreeClassifier(epsilon=1.0, schema=schema).fit(data)
-    with pytest.raises(pl.BudgetExceeded):
-        JointTreeClassifier(epsilon=1.0, schema=schema).fit(data)
-
-
 def test_shares_are_drawn_to_the_node_above():
     counts = np.array([[90.0, 10.0], [-3.0, 2.0], [0.0, 50.0], [1.0, 0.0]])
     shares = smoothed_shares(counts, 2.0)
@@ -93,19 +70,3 @@ def test_quantiles_of_noisy_histograms():
     assert quantile_edges(np.array([100.0] + [0.0] * 9), edges) == (0.1,)
     assert quantile_edges(np.full(10, 5.0), edges, 3) == pytest.approx((0.4, 0.7))
     assert quantile_edges(np.full(10, -5.0), edges)  # nothing but noise: still a class border
-
-
-@pytest.mark.parametrize("wrong", [
-    {"epsilon": 0.0}, {"epsilon": np.nan}, {"epsilon": True}, {"depth": 0}, {"depth": 15},
-    {"depth": 2.5}, {"structure_share": 1.0}, {"relation": "both"}, {"mode": "public"},
-    {"numeric_bins": 10**6}, {"smoothing": -1.0}, {"count_share": 0.6}])
-def test_bad_parameters_are_refused(rings, wrong):
-    schema, X, y = rings
-    with pytest.raises(pl.PrivledgerError):
-        JointTreeClassifier(**{"epsilon": 1.0, "schema": schema, **wrong}).fit(X, y)
-
-
-def test_wrong_task_is_refused(rings):
-    schema, X, y = rings
-    with pytest.raises(pl.SchemaError):
-        JointTreeRegressor(epsilon=1.0, schema=schema).fit(X, y)

@@ -21,7 +21,6 @@ from sklearn.svm import LinearSVC
 
 import privledger as pl
 from privledger.cli.app import main
-from tests.all_cases import all_cases
 from tests.bodies import body_of
 
 
@@ -62,18 +61,6 @@ def test_it_learns(estimator, classes):
     assert model.ledger_.verify() == []
     assert "LABELS ONLY" in model.guarantee_ and "LABELS ONLY" in repr(model.ledger_)
     assert (pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)).all()
-
-
-@all_cases("classes", [2, 3, 9])
-@all_cases("first", [0.5, 1.0])
-@all_cases("epsilon", [0.01, 2.0, 30.0])
-def test_the_plan_costs_epsilon(classes, first, epsilon):
-    schema = schema_of(tuple(f"c{place}" for place in range(classes)))
-    learner = LabelPrivateClassifier(epsilon=epsilon, schema=schema, first_share=first)
-    cost = pl.epsilon(learner.plan(), 0.0, "replace_label")
-    assert epsilon * (1 - 1e-6) <= cost <= epsilon
-    assert learner.claimed()[-1].sound == cost
-    assert type(learner.plan()) is pl.nodes.LabelOnly
 
 
 def labels_asked(ledger):
@@ -137,16 +124,6 @@ def test_rows_and_labels_that_do_not_fit_are_refused():
         LabelPrivateClassifier(schema=number).plan()
     with pytest.raises(pl.SchemaError, match="schema is needed"):
         LabelPrivateClassifier().plan()
-
-
-@all_cases("wrong", [
-    {"epsilon": 0.0}, {"epsilon": np.nan}, {"epsilon": True}, {"epsilon": 1e4}, {"delta": 2.0},
-    {"first_share": 0.0}, {"first_share": 1.5}, {"first_share": np.nan}, {"n_trees": 0},
-    {"n_trees": 2.5}, {"mode": "public"}])
-def test_bad_parameters_are_refused(wrong):
-    X, y = table_of(40)
-    with pytest.raises(pl.PrivledgerError):
-        LabelPrivateClassifier(**{"epsilon": 1.0, "schema": schema_of(), **wrong}).fit(X, y)
 
 
 # --- what is learned from answers -----------------------------------------------------------------

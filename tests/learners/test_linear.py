@@ -63,15 +63,6 @@ def test_the_plan_costs_epsilon(task, rate, relation):
     assert 0.7 * (1 - 1e-4) <= cost <= 0.7
 
 
-@pytest.mark.parametrize("wrong", [
-    {"delta": 0.0}, {"epsilon": np.nan}, {"n_steps": 1}, {"n_steps": True}, {"sampling_rate": 0.0},
-    {"features": "waves"}, {"gradient_clip": -1.0}, {"log_scale": 1}, {"hinges": None},
-    {"mode": "public"}, {"relation": "replace_label"}])
-def test_bad_parameters_are_refused(wrong):
-    with pytest.raises(pl.PrivledgerError):
-        LinearClassifier(**{"schema": schema_of("two"), **wrong}).plan()
-
-
 def test_a_table_that_is_too_wide_is_refused_before_anything_is_asked():
     schema = schema_of("two", features=2048)
     X, y = {f"x{place}": np.zeros(50) for place in range(2048)}, ["n"] * 50

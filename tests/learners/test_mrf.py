@@ -12,29 +12,9 @@ import privledger as pl
 
 
 @pytest.fixture
-def rings():
-    schema = pl.Schema("rings", (
-        pl.Column("a", "numeric", "feature", -1.0, 1.0),
-        pl.Column("b", "numeric", "feature", -1.0, 1.0),
-        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-        pl.Column("t", "categorical", "target", categories=("out", "in", "never"))))
-    rng = np.random.default_rng(0)
-    X = {"a": rng.uniform(-1, 1, 3000), "b": rng.uniform(-1, 1, 3000),
-         "colour": rng.choice(["red", "green", "blue"], 3000)}
+def rings(rings_and_never):
+    schema, X, _ = rings_and_never
     return schema, X, np.where((X["a"] < 0.2) | (X["colour"] == "blue"), "in", "out")
-
-
-@pytest.mark.parametrize("variant", ["multinomial", "joint"])
-@pytest.mark.parametrize("halves", [True, False])
-@pytest.mark.parametrize("labels", ["drawn", "counts"])
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_the_plan_costs_epsilon(rings, variant, halves, labels, relation):
-    learner = MultinomialForestClassifier(
-        epsilon=0.7, schema=rings[0], relation=relation, variant=variant, halves=halves,
-        labels=labels, n_trees=4, max_depth=4)
-    cost = pl.epsilon(learner.plan(), 0.0, relation)
-    assert 0.7 * (1 - 1e-6) <= cost <= 0.7
-    assert learner.claimed()[-1].sound == cost
 
 
 @pytest.mark.parametrize(("options", "least"), [
@@ -90,23 +70,3 @@ def test_delta_buys_more_per_tree(rings):
     assert few == pytest.approx(0.0005, rel=1e-6)
     assert many > 19 * few
     assert pl.epsilon(approximate.plan(), 1e-6) <= 1.0
-
-
-@pytest.mark.parametrize("rows", [1, 4])
-def test_hardly_any_records(rings, rows):
-    schema, X, y = rings
-    few = {name: column[:rows] for name, column in X.items()}
-    model = MultinomialForestClassifier(epsilon=1.0, schema=schema, variant="multinomial",
-                                        n_trees=4, depth=3).fit(few, y[:rows])
-    assert np.isfinite(model.predict_proba(X)).all()
-
-
-@pytest.mark.parametrize("wrong", [
-    {"epsilon": 0.0}, {"epsilon": math.nan}, {"depth": 0}, {"depth": 15}, {"n_trees": 0},
-    {"variant": "best"}, {"impurity": "log"}, {"labels": "all"}, {"halves": "yes"}, {"b1": 0.1},
-    {"b1": 0.1, "b2": 0.1, "b3": 1.0}, {"per_leaf": -1}, {"relation": "both"},
-    {"b1": math.inf, "b2": 0.1, "b3": 1.0, "depth": 2, "variant": "multinomial"}])
-def test_bad_parameters_are_refused(rings, wrong):
-    schema, X, y = rings
-    with pytest.raises(pl.PrivledgerError):
-        MultinomialForestClassifier(**{"epsilon": 1.0, "schema": schema, **wrong}).fit(X, y)

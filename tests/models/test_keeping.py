@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from pathlib import Path
 
@@ -42,6 +43,11 @@ def test_a_model_comes_back_the_same(models, name, tmp_path):
     found = pl.load_model(path)
     assert type(found) is type(learner)
     X, _ = table(LEARNERS[name][0], 300, seed=7)
+    twin = pickle.loads(pickle.dumps(learner))
+    ask = "predict" if hasattr(learner, "predict") else "transform"
+    if hasattr(learner, ask):
+        np.testing.assert_array_equal(list(getattr(twin, ask)(X)), list(getattr(learner, ask)(X)))
+    assert not hasattr(twin, "ledger_") and not hasattr(twin, "data_")
     if hasattr(learner, "predict"):
         np.testing.assert_array_equal(found.predict(X), learner.predict(X))
     elif hasattr(learner, "score_samples"):

@@ -1,0 +1,144 @@
+"""What is asked of every learner alike: plans cost epsilon; impossible settings read nothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+import privledger as pl
+from tests.all_cases import all_cases
+from tests.models.kept_learners import CLASSES, LEARNERS, table
+
+NAN, INF = math.nan, math.inf
+BOTH, ROWS = ("add_remove", "replace_one"), (None, 4000)
+TREES = {"relation": BOTH, "depth": (None, 2), "delta": (0.0,), "n_trees": (4,)}
+PLANS = {  # learner -> values of each parameter, all together
+    "joint-tree-classifier": {"relation": BOTH, "rows": (*ROWS, 10**7)},
+    "diprime-forest-classifier": {**TREES, "variant": ("base", "exp", "flip", "joint"),
+                                  "partitioned": (True, False), "max_depth": (4,)},
+    "multinomial-forest-classifier": {**TREES, "variant": ("multinomial", "joint"),
+                                      "halves": (True, False), "labels": ("drawn", "counts"),
+                                      "depth": (None,), "max_depth": (4,)},
+    "dpboost-classifier": {"relation": BOTH, "rows": (None, 100, 10**7)},
+    **{name: TREES for name in LEARNERS if name.startswith(
+        ("dp-rf", "dp-ert", "rdt", "dp-df", "max-tree", "srt"))},
+    "ssrdt-classifier": {}, "top-classifier": {},
+    "label-private-classifier": {"first_share": (0.5, 1.0), "epsilon": (0.01, 2.0, 30.0)},
+}
+DEEP = {"delta": 1e-6, "depth": 1}
+ENSEMBLES = [{}, {"variant": "paper"}, {"depth": 3}, {"setting": "sspe1"}, {"setting": "sspe2"},
+             {"setting": "sspe1", "linkage": "linked"}, {"setting": "pte", "variant": "paper"},
+             {"n_trees": 1, "sharing": "disjoint"}]
+SETTINGS = [(name, dict(zip(values, chosen, strict=True))) for name, values in PLANS.items()
+            for chosen in itertools.product(*values.values())]
+SETTINGS += [(name, {**DEEP, "relation": relation}) for name, values in PLANS.items()
+             if values is TREES for relation in BOTH]
+SETTINGS += [("private-ensemble-classifier", {**options, "rows": rows})
+             for options in ENSEMBLES for rows in ROWS]
+
+
+def made(name, rows=None, **options):
+    schema, small = LEARNERS[name]
+    schema = evolve(schema, expected_rows=rows,
+                    expected_rows_provenance=None if rows is None else "declared")
+    return pl.load_learner(name)(**{"epsilon": 0.7, "schema": schema, **small, **options})
+
+
+@all_cases(("name", "options"), SETTINGS)
+def test_the_plan_costs_epsilon(name, options):
+    learner = made(name, **options)
+    relation = getattr(learner, "relation", learner.info.relations[0])
+    cost = pl.epsilon(learner.plan(), learner.delta, relation)
+    assert learner.epsilon * (1 - (1e-4 if learner.delta else 1e-6)) <= cost <= learner.epsilon
+    assert learner.claimed()[-1].sound == cost
+
+
+ANY = [{"epsilon": 0.0}, {"epsilon": NAN}, {"epsilon": True}, {"epsilon": -1.0}, {"epsilon": INF},
+       {"epsilon": "1"}, {"delta": -1e-9}, {"delta": NAN}, {"delta": True}, {"delta": 1.0},
+       {"relation": "both"}]
+SHAPE = [{"depth": 0}, {"depth": 15}, {"depth": 2.5}, {"n_trees": 0}, {"n_trees": 1.5},
+         {"n_trees": True}, {"numeric_bins": 10**6}, {"smoothing": -1.0}]
+BOOSTING = [{"count_share": 0.0}, {"count_share": 1.0}, {"gradient_clip": NAN},
+            {"learning_rate": -0.1}, {"depth": 0}, {"n_trees": 0}, {"n_trees": 1.5},
+            {"n_trees": True}]
+WRONG = {
+    "auto-classifier": [{"mode": "public"}],
+    "joint-tree-classifier": [*(one for one in SHAPE if "n_trees" not in one), {"count_share": 0.6},
+                              {"structure_share": 1.0}],
+    "diprime-forest-classifier": [
+        *SHAPE, {"variant": "best"}, {"partitioned": "yes"}, {"split_share": 1.0},
+        {"candidates": 0}, {"level_ratio": INF}, {"attribute_share": 0.0}, {"per_leaf": 0}],
+    "multinomial-forest-classifier": [
+        *SHAPE[:6], {"variant": "best"}, {"impurity": "log"}, {"labels": "all"}, {"halves": "yes"},
+        {"b1": 0.1}, {"b1": 0.1, "b2": 0.1, "b3": 1.0}, {"per_leaf": -1},
+        {"b1": INF, "b2": 0.1, "b3": 1.0, "depth": 2, "variant": "multinomial"}],
+    "private-ensemble-classifier": [
+        *SHAPE, {"setting": "SPE"}, {"setting": None}, {"variant": "published"}, {"max_depth": 0},
+        {"linkage": "unknown"}, {"sharing": "some"}, {"structure_share": 0.0},
+        {"structure_share": 1.0}, {"count_share": 0.6}, {"level_ratio": 0.0}, {"level_ratio": INF},
+        {"votes": "most"}, {"smoothing": 0.0}, {"smoothing": 0.0, "votes": "log"},
+        {"variant": "paper", "votes": "log"}, {"variant": "paper", "smoothing": 1.0},
+        {"second_trees": 0}],
+    "label-private-classifier": [{"first_share": 0.0}, {"first_share": 1.5}, {"first_share": NAN},
+                                 {"n_trees": 0}, {"n_trees": 2.5}, {"epsilon": 1e4}],
+    "linear-classifier": [
+        {"delta": 0.0}, {"n_steps": 1}, {"n_steps": True}, {"sampling_rate": 0.0},
+        {"features": "waves"}, {"gradient_clip": -1.0}, {"log_scale": 1}, {"hinges": None}],
+    "sgbdt-regressor": [
+        *BOOSTING, {"epsilon": 5e-324}, {"sampling_rate": 0.0}, {"sampling_rate": 1.1},
+        {"splits": "best"}, {"individual_filter": "rdp"}, {"extra_rounds": 3}, {"falling_clip": 1},
+        {"falling_clip": "yes"}, *({"ranges": one} for one in ("", "data", None, 1, True))],
+    "dpboost-regressor": [
+        *BOOSTING, {"delta": "0"}, {"n_trees": 7, "parts": 2}, {"parts": 0}, {"parts": 2.0},
+        {"depth": 11}, {"split_share": 0.0}, {"split_share": 1.0}, {"start_share": 1.0},
+        {"gradient_filtering": 1}, {"geometric": "yes"}, {"leaf": "mean"}, {"penalty": -1.0},
+        {"numeric_bins": 65535}, {"regularization": 0.0}],
+    "dpsis": [{"k": 4}, {"k": 0}, {"k": True}, {"k": 2.0}, {"method": "best"}, {"scores": "votes"},
+              {"scores": "beauty"}],
+}
+
+
+@all_cases(("name", "wrong"), [
+    (name, one) for name in WRONG for one in (*ANY, *WRONG[name])
+    if set(one) <= set(pl.load_learner(name)().get_params())])
+def test_impossible_settings_are_refused_before_anything_is_read(name, wrong):
+    schema = LEARNERS[name][0]
+    labels_only = pl.load_learner(name).info.relations == ("replace_label",)
+    ledger = pl.Ledger.create(None, budget=pl.Budget(100.0, 0.1), relation="replace_label" if (
+        labels_only) else "add_remove")
+    data = ledger.protect(*table(schema), schema, public_features=labels_only)
+    with pytest.raises(pl.PrivledgerError):
+        made(name, **{"delta": 1e-6, **wrong}).fit(data)
+    assert data._vault.opened == 0 and not ledger.state.grants
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in ("summary",)])
+def test_a_schema_is_never_inferred_for_a_private_fit(name):
+    X, y = table(LEARNERS[name][0])
+    for schema in (None, {"columns": []}):
+        with pytest.raises((pl.SchemaError, pl.InvalidValue)):
+            made(name, schema=schema).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["sgbdt-regressor", "dpsis", "dpsis-two-stage"])
+def test_a_simulation_says_so_everywhere_and_repeats(name):
+    X, y = table(LEARNERS[name][0])
+    one, two = (made(name, delta=1e-6, mode="simulation", random_state=4, unaccounted=True).fit(
+        X, y) for _ in range(2))
+    assert not one.private_ and one.receipt_.mode == "simulation"
+    assert "NOT PRIVATE" in repr(one.ledger_)
+    ask = "predict" if hasattr(one, "predict") else "transform"
+    np.testing.assert_array_equal(*(list(getattr(fit, ask)(X)) for fit in (one, two)))
+
+
+def test_labels_may_be_spelled_as_the_schema_allows():
+    schema = evolve(CLASSES, columns=(*CLASSES.columns[:-1], pl.Column(
+        "y", "categorical", "target", categories=("0", "1"))))
+    X, y = table(schema, 1500)
+    model = made("sgbdt-classifier", epsilon=40.0, delta=1e-6, schema=schema, n_trees=40, mode=(
+        "simulation"), random_state=1).fit(X, y.astype(int))
+    assert model.score(X, y.astype(int)) == model.score(X, y) > 0.7
