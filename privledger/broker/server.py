@@ -90,19 +90,6 @@ def scope_prefix(learner: str, labels: Mapping[str, str]) -> str:
     return f"{learner[:100]}[{mark}]: "
 
 
-def price_confined(plan: Node, delta: float, ledger: Teller) -> None:
-    """Price a plan as its request will, so that the request finds every price made.
-
-    Args:
-        plan: built on this side from a message; nobody else holds it.
-    """
-    rule, relation = ledger._history.refresh().rule, check_relation(ledger.relation)
-    with charging():  # a request looks nowhere else
-        if rule is None:
-            rule = choose_filter(cost_of(plan, relation), ledger.budget)
-        rule.price(cost_of(plan, relation, rule.orders), delta)
-
-
 @define(eq=False)
 class Server:
     """What one confined learner may ask for. It decides nothing itself: `Ledger` and `Session`
@@ -223,7 +210,12 @@ class Server:
         if delta > ledger.budget.delta:
             raise NotGranted("a delta above the budget's; nothing was read")
         with self.purse.pricing():
-            price_confined(node, delta, ledger)
+            # Price a plan as its request will, so that the request finds every price made.
+            rule, relation = ledger._history.refresh().rule, check_relation(ledger.relation)
+            with charging():  # a request looks nowhere else
+                if rule is None:
+                    rule = choose_filter(cost_of(node, relation), ledger.budget)
+                rule.price(cost_of(node, relation, rule.orders), delta)
         return node, delta
 
     def _open_scope(self, message: Json) -> Json:

@@ -80,17 +80,15 @@ class WireDescriber:
             known = self.fresh(what), what
             self._new.append({"id": known[0]} | wire)
         if isinstance(what, Score):
-            self._update(what, known[0])
+            place = known[0]
+            done = self._told.get(place, 0)
+            for cells, values in what.updates(done):
+                self._new.append({"is": "update", "score": place, "cells": self.object(cells),
+                                  "values": array_out(values)})
+            self._told[place] = len(what.updates())
         for inner in getattr(what, "below", ()):
             self.object(inner)
         return known[0]
-
-    def _update(self, score: Score, place: int) -> None:
-        done = self._told.get(place, 0)
-        for cells, values in score.updates(done):
-            self._new.append({"is": "update", "score": place, "cells": self.object(cells),
-                              "values": array_out(values)})
-        self._told[place] = len(score.updates())
 
     def handle(self, data: Any) -> int:
         """The number of a handle; each step of its derivation is written down once."""
@@ -193,22 +191,20 @@ class WireReader:
         failed: PrivledgerError | None = None
         for entry in entries:
             try:
-                self._one(table(entry))
+                wire = table(entry)
+                name = text_field(wire, "is")
+                if name == "update":
+                    score = self.object(wire.get("score"), Score)
+                    score.add(self.one_of(wire.get("cells"), closed_set.MOVES),
+                              array_in(wire.get("values")))
+                elif name in _DERIVATIONS:
+                    self.keep(wire.get("id"), _DERIVATIONS[name](wire, self))
+                else:
+                    self.keep(wire.get("id"), from_wire(wire, closed_set.NUMBERED, self))
             except PrivledgerError as error:
                 failed = failed or error
         if failed is not None:
             raise failed
-
-    def _one(self, wire: Json) -> None:
-        name = text_field(wire, "is")
-        if name == "update":
-            score = self.object(wire.get("score"), Score)
-            score.add(self.one_of(wire.get("cells"), closed_set.MOVES),
-                      array_in(wire.get("values")))
-        elif name in _DERIVATIONS:
-            self.keep(wire.get("id"), _DERIVATIONS[name](wire, self))
-        else:
-            self.keep(wire.get("id"), from_wire(wire, closed_set.NUMBERED, self))
 
     def handle(self, place: Any) -> Dataset:
         """One of the handles that were derived here."""

@@ -385,7 +385,13 @@ def render_plan(out: Console, prepared: Prepared, instead: str = "", *,
         whole: fold nothing, and say what there is to say about every claim.
     """
     run, info = prepared.run, prepared.model.info
-    render_fit(out, prepared.price)
+    # The last line: granted or not.
+    price = prepared.price
+    if price.refusal is None:
+        out.print(text(f"The run fits: epsilon {charge(price.spent)} is spent before it, "
+                       f"{charge(price.total)} after it", GREEN))
+    else:
+        out.print(text(price.refusal, RED))
     if instead:
         out.print(text(f"{instead[:1].upper()}{instead[1:]}."))
     few = too_few(prepared.node, prepared.schema)
@@ -459,12 +465,3 @@ def render_claims(out: Console, claims: tuple[ClaimStep, ...], *, notes: bool = 
     heads = ("step", "claimed", "sound", "ratio", "where", "note")
     out.print(grid(heads[:len(rows[0])], rows,
                    title=f"epsilon as published and as proved, at delta {exact(claims[0].delta)}"))
-
-
-def render_fit(out: Console, price: PriceFigures) -> None:
-    """The last line: granted or not."""
-    if price.refusal is None:
-        out.print(text(f"The run fits: epsilon {charge(price.spent)} is spent before it, "
-                       f"{charge(price.total)} after it", GREEN))
-    else:
-        out.print(text(price.refusal, RED))

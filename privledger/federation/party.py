@@ -235,7 +235,18 @@ class Party:
         if ledger.mode != "private":
             raise NotGranted("a simulation's noise can be repeated: it joins no run; nothing was "
                              "read")
-        self._check_people(_ledger(ledger).unit)
+        # A ledger of people promises something about all of a person's rows: of its own tables.
+        unit = _ledger(ledger).unit
+        several = self.run.owners_per_person
+        if unit == "person" and several is None:
+            raise UnsupportedNode("people may have rows with several owners, and no ledger counts "
+                                  "that: a ledger of people joins a run that declares with how "
+                                  "many (owners_per_person). Nothing was read")
+        if unit == "person" and several != 1 and self.run.noise == "shared":
+            raise UnsupportedNode("a person with rows at several owners changes a sum with shared "
+                                  "noise several times, but no ledger charges for that. A ledger "
+                                  "of people can join such a run if owners_per_person is 1. "
+                                  "Nothing was read")
         if _vault_of(self.data._vault).public is not None:
             raise UnsupportedNode("features declared public stay with their owner; such a table "
                                   "joins no run. Nothing was read")
@@ -248,19 +259,6 @@ class Party:
         self._server = _Answers(self.data, self.run.learner, isolation="guarded", shares=shared,
                                 honest=self.run.honest if shared else 1)
         hello(self.run, self.name, self._secret, bytes(32))  # the secret is of the roster's key
-
-    def _check_people(self, unit: str) -> None:
-        """A ledger of people promises something about all of a person's rows: of its own tables."""
-        several = self.run.owners_per_person
-        if unit == "person" and several is None:
-            raise UnsupportedNode("people may have rows with several owners, and no ledger counts "
-                                  "that: a ledger of people joins a run that declares with how "
-                                  "many (owners_per_person). Nothing was read")
-        if unit == "person" and several != 1 and self.run.noise == "shared":
-            raise UnsupportedNode("a person with rows at several owners changes a sum with shared "
-                                  "noise several times, but no ledger charges for that. A ledger "
-                                  "of people can join such a run if owners_per_person is 1. "
-                                  "Nothing was read")
 
     def answer(self, message: Json) -> Json:
         """One message, one reply. What is refused becomes a reply that names why."""
@@ -330,10 +328,7 @@ class Party:
             raise NotGranted("an older round, a used attempt, or another question in one round; "
                              "nothing was read")
         self._attempt = attempt
-        return self._told(attempt)
-
-    def _told(self, attempt: int) -> Json:
-        """The reply of this round, under the masks of this attempt."""
+        # The reply of this round, under the masks of this attempt.
         if not self._reply:
             raise NotGranted("this round failed here; what was charged stands")
         if self._vector is None:

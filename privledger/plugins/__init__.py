@@ -113,7 +113,10 @@ def find_learner(name: str) -> EntryPoint:
     Raises:
         LearnerError: not installed, or by two distributions.
     """
-    points = _points(name)
+    # Every different entry point of that name, whichever distribution it is from.
+    found = {(_owner(point), point.value): point for point in entry_points(group=GROUP)
+             if point.name == name}
+    points = list(found.values())
     if not points:
         known = ", ".join(learner_names()) or "none"
         near = nearest(name, learner_names())
@@ -125,13 +128,6 @@ def find_learner(name: str) -> EntryPoint:
         raise LearnerError(f"learner {name!r} is installed more than once, so none of them is "
                            f"used: {owners}; uninstall all but one")
     return points[0]
-
-
-def _points(name: str) -> list[EntryPoint]:
-    """Every different entry point of that name, whichever distribution it is from."""
-    found = {(_owner(point), point.value): point for point in entry_points(group=GROUP)
-             if point.name == name}
-    return list(found.values())
 
 
 def _owner(point: EntryPoint) -> str:

@@ -139,7 +139,11 @@ class Holdout:
         schema, delta = data.schema, float(getattr(learner, "delta", 0.0))
         from privledger.questions.blocks import CustomValue  # a list of learners needs none
 
-        check_scored(learner, data)
+        # Refuse what could be fitted and not scored, before anything is reserved.
+        if data.unlabelled:
+            raise InvalidValue("holdout", "given", "left out where records may lack a label")
+        if not hasattr(learner, "predict"):
+            raise InvalidValue("holdout", "given", "left out for a learner that predicts nothing")
         node = self.plan(learner, schema, data.ledger.relation)
         figures = FIGURES[schema.task]
         with data.ledger.request(node, data, learner=learner.info.name, delta=delta,
@@ -160,18 +164,6 @@ class Holdout:
         return fitted, PrivateScore(
             tuple(one.estimate(told, schema, noise) for one in figures),
             float(told.sum()), self.weights[1] / sum(self.weights), spent)
-
-
-def check_scored(learner: Model, data: Dataset) -> None:
-    """Refuse what could be fitted and not scored, before anything is reserved.
-
-    Raises:
-        InvalidValue: records without labels, or a learner that predicts nothing.
-    """
-    if data.unlabelled:
-        raise InvalidValue("holdout", "given", "left out where records may lack a label")
-    if not hasattr(learner, "predict"):
-        raise InvalidValue("holdout", "given", "left out for a learner that predicts nothing")
 
 
 def _price(node: Node, delta: float, relation: Relation) -> float:

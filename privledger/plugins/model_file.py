@@ -59,13 +59,10 @@ class ModelFile:
     arrays: tuple[NDArray[Any], ...]
 
 
-def _shape_of(array: NDArray[Any]) -> dict[str, Any]:
-    return {"dtype": f"{array.dtype.kind}{array.dtype.itemsize}", "shape": list(array.shape)}
-
-
 def model_bytes(model: ModelFile) -> bytes:
     """What `save_model` writes: the header, then the learner's fields."""
-    listed = [_shape_of(array) for array in model.arrays]
+    listed = [{"dtype": f"{array.dtype.kind}{array.dtype.itemsize}", "shape": list(array.shape)}
+              for array in model.arrays]
     header = canonical(model.header | {"format": 1, "arrays": listed}).encode("ascii")
     body = b"".join([len(header).to_bytes(8, "big"), header,
                      *(array.tobytes() for array in model.arrays)])

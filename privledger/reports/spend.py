@@ -405,24 +405,20 @@ def brief_report(store: Store) -> LedgerReport:
     if state.head != head and not broken:
         raise LedgerCorrupt(f"{store.location}: the history changed while it was read. Try again")
     tail = store.read(max(0, state.position - _TAIL))
-    listed = _listed(state, tail)
-    first = entries_of([next(iter(store.rows()))], store.location)
-    report = ledger_report(store, listed, ([*first, *tail], findings))
-    known = state.closed_names | state.grants.keys() | state.scopes.keys()
-    return evolve(report, entries=state.position + 1, repriced=False, tables=(),
-                  unlisted=len(known) - len(report.grants))
-
-
-def _listed(state: State, tail: list[Entry]) -> State:
-    """The totals of the whole history, with the grants of its last entries only."""
+    # The totals of the whole history, with the grants of its last entries only.
     recent = evolve(state, compact=False, grants={}, closed=[], closed_names=set())
     for entry in tail:
         event = entry.event
         if isinstance(event, _OF_GRANTS) and (isinstance(event, Granted)
                                               or event.grant in recent.grants):
             recent.take(entry)
-    return evolve(state, compact=False, grants=dict(list(recent.grants.items())[-LAST:]),
-                  scopes=dict(list(state.scopes.items())[-LAST:]))
+    listed = evolve(state, compact=False, grants=dict(list(recent.grants.items())[-LAST:]),
+                    scopes=dict(list(state.scopes.items())[-LAST:]))
+    first = entries_of([next(iter(store.rows()))], store.location)
+    report = ledger_report(store, listed, ([*first, *tail], findings))
+    known = state.closed_names | state.grants.keys() | state.scopes.keys()
+    return evolve(report, entries=state.position + 1, repriced=False, tables=(),
+                  unlisted=len(known) - len(report.grants))
 
 
 # Who spent most, on what: the parts of the ledger's total, dearest first.

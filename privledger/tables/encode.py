@@ -133,7 +133,20 @@ def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArra
     if arrow_of(values) is None and not _is_flat(values):
         raise DataError(f"column {column.name!r} must be one column of single cells")
     if column.kind == "categorical":
-        return _encode_categories(values, column, strict)
+        positions = {label_key(category): place for place, category in enumerate(column.categories)}
+        several, codes = levels(values, column)
+        lookup = np.full(len(several) + 1, MISSING, dtype=np.int32)
+        for place, level in enumerate(several):
+            found = (MISSING if stands_for_none(level, column)
+                     else positions.get(label_key(level), -2))
+            lookup[place] = found
+        result: NDArray[np.int32] = lookup[codes]
+        if strict and (result == -2).any():
+            raise DataError(f"column {column.name!r} has a category that its schema does not list")
+        result[result == -2] = MISSING
+        if strict and not column.missing and (result == MISSING).any():
+            raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
+        return result
     return _encode_numbers(raw_numbers(values, column), column, strict)
 
 
@@ -172,23 +185,6 @@ def _is_flat(values: Any) -> bool:
     if getattr(values, "dtype", None) != np.dtype(object):
         return True
     return not any(isinstance(cell, list | tuple | dict | set | np.ndarray) for cell in values)
-
-
-def _encode_categories(values: Any, column: Column, strict: bool) -> NDArray[np.int32]:
-    positions = {label_key(category): place for place, category in enumerate(column.categories)}
-    several, codes = levels(values, column)
-    lookup = np.full(len(several) + 1, MISSING, dtype=np.int32)
-    for place, level in enumerate(several):
-        found = (MISSING if stands_for_none(level, column)
-                 else positions.get(label_key(level), -2))
-        lookup[place] = found
-    result: NDArray[np.int32] = lookup[codes]
-    if strict and (result == -2).any():
-        raise DataError(f"column {column.name!r} has a category that its schema does not list")
-    result[result == -2] = MISSING
-    if strict and not column.missing and (result == MISSING).any():
-        raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
-    return result
 
 
 def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArray[Any]:

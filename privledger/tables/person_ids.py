@@ -147,7 +147,11 @@ def spelt(text: str) -> str:
         found = _seen(text)
         digits = digits_of(_ascii_digits(found))
         if digits is not None:
-            return _whole(digits)
+            if "." in digits:
+                raise Misspelt("a number with a fraction is no id")
+            if len(digits) > MOST_LETTERS:
+                raise Misspelt(f"an id can have at most {MOST_LETTERS} characters")
+            return digits
     if found in _NO_IDS:
         raise Misspelt(_NO_IDS[found])
     return found
@@ -179,14 +183,6 @@ def _ascii_digits(text: str) -> str:
     """Digits of every script as those of ours."""
     return text if text.isascii() else "".join(
         str(unicodedata.decimal(one)) if one.isdecimal() else one for one in text)
-
-
-def _whole(digits: str) -> str:
-    if "." in digits:
-        raise Misspelt("a number with a fraction is no id")
-    if len(digits) > MOST_LETTERS:
-        raise Misspelt(f"an id can have at most {MOST_LETTERS} characters")
-    return digits
 
 
 _ABSENT = ("NoneType", "NAType", "NaTType", "MaskedConstant")

@@ -64,7 +64,14 @@ class ParquetFiles:
         self.listing.check()
         for file in self.listing.files:
             file.check()
-            yield from _read_parquet(file, names, rows)
+            with _opened(file) as parquet:
+                stated, so_far = parquet.metadata.num_rows, 0
+                for batch in parquet.iter_batches(batch_size=rows, columns=list(names),
+                                                  use_threads=False):
+                    so_far += batch.num_rows
+                    yield Piece(file.name, {name: batch.column(name) for name in names})
+            if so_far != stated:
+                raise DataError(f"{file.name}: it has other rows than it says")
             file.check()
         self.listing.check()
 
@@ -111,17 +118,6 @@ def _explained(error: Exception, file: File, rule: str) -> DataError:
     except DataError as changed:
         return changed
     return DataError(f"{file.name}: {rule}")
-
-
-def _read_parquet(file: File, names: tuple[str, ...], rows: int) -> Iterator[Piece]:
-    with _opened(file) as parquet:
-        stated, so_far = parquet.metadata.num_rows, 0
-        for batch in parquet.iter_batches(batch_size=rows, columns=list(names),
-                                          use_threads=False):
-            so_far += batch.num_rows
-            yield Piece(file.name, {name: batch.column(name) for name in names})
-    if so_far != stated:
-        raise DataError(f"{file.name}: it has other rows than it says")
 
 
 @frozen(eq=False, repr=False)

@@ -168,11 +168,6 @@ class Crash(Exception):
     """What the kit throws into a fit."""
 
 
-def _places(releases: int) -> list[int]:
-    """The first, a middle and the last release; 1, 2, ..., `releases`."""
-    return sorted({1, (releases + 1) // 2, releases})
-
-
 def check_crash_keeps_the_charge(learner: Priced, example: Example | None = None) -> None:
     """A fit that dies after a release has spent its whole reservation, and says how it died."""
     given = examples_for(learner, example)[0]
@@ -180,7 +175,7 @@ def check_crash_keeps_the_charge(learner: Priced, example: Example | None = None
     fresh(learner).fit(protect_example(calm, given))
     releases = sum(grant.releases for grant in calm.state.grants.values())
     kinds: tuple[type[BaseException], ...] = (Crash, KeyboardInterrupt, SystemExit)
-    for turn, place in enumerate(_places(releases)):
+    for turn, place in enumerate(sorted({1, (releases + 1) // 2, releases})):
         for kind in kinds if turn == 0 else kinds[turn % 3:][:1]:
             _crash(learner, given, place, kind, price_of(learner, given))
     for way in plain_ways(learner):

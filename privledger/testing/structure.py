@@ -137,7 +137,17 @@ def check_bad_input_is_refused(learner: Priced, example: Example | None = None) 
     for given in examples_for(learner, example):
         for name, (X, y) in bad_tables(given).items():
             for fit in _ways(learner, given, X, y):
-                _bad_fit(name, fit)
+                with recording() as asked, warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        fit()
+                    except PrivledgerError:
+                        pass
+                    except Exception as error:
+                        fail(BAD,
+                             f"with {name}: {type(error).__name__} instead of a PrivledgerError")
+                if asked.unsettled:
+                    fail(BAD, f"with {name}: a grant was left open")
     _wrong_schema(learner)
 
 
@@ -156,19 +166,6 @@ def _ways(learner: Priced, given: Example, X: Any, y: Any) -> list[Any]:
         return twin.fit(X, y)
 
     return [guarded, plain] if takes_tables(learner) else [guarded]
-
-
-def _bad_fit(name: str, fit: Any) -> None:
-    with recording() as asked, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            fit()
-        except PrivledgerError:
-            pass
-        except Exception as error:
-            fail(BAD, f"with {name}: {type(error).__name__} instead of a PrivledgerError")
-    if asked.unsettled:
-        fail(BAD, f"with {name}: a grant was left open")
 
 
 def _wrong_schema(learner: Priced) -> None:

@@ -65,7 +65,8 @@ def pair_columns(schema: Schema) -> tuple[Column, ...]:
 def rows_of(example: Example) -> list[Row]:
     """Every record of a table as a row."""
     columns = [*(example.X[column.name] for column in example.schema.features), example.y]
-    plain = [[_cell(cell) for cell in np.asarray(column).tolist()] for column in columns]
+    plain = [[(None if isinstance(cell, float) and cell != cell else cell)
+              for cell in np.asarray(column).tolist()] for column in columns]
     return list(zip(*plain, strict=True))
 
 
@@ -75,10 +76,6 @@ def grouped_rows(rows: Iterable[tuple[Row, int]]) -> tuple[tuple[Row, int], ...]
     for row, often in rows:
         together[row] = together.get(row, 0) + often
     return tuple((row, often) for row, often in together.items() if often > 0)
-
-
-def _cell(value: Cell) -> Cell:
-    return None if isinstance(value, float) and value != value else value
 
 
 def _array(column: Column, cells: Sequence[Cell]) -> NDArray[np.float64] | NDArray[np.object_]:

@@ -239,7 +239,11 @@ def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]
     if whole.failed or not whole.releases:
         return
     count = len(whole.releases)
-    yield from _metered(whole)
+    # No meter admits what a plan of the nodes of this fit does not hold.
+    nodes = {one.mechanism: louder_of(one.mechanism) for one in whole.releases if not one.failed}
+    known = {node: other for node, other in nodes.items() if other is not None}
+    for why in overdrawn(known, known.values())[:1]:  # type: ignore[arg-type]
+        yield Broken("P7", -1, f"a meter admits {why}")
     for place in dict.fromkeys((1, int(rng.integers(1, count + 1)))):
         yield from _stopped(fitting, table, rng, whole, place)
     again = Prober(_tap(rng), last=count)
@@ -288,14 +292,6 @@ def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: RecordedRu
     if (place == 1 and not 0 < run.spent <= whole.spent) or (
             single and run.spent != whole.spent):
         yield Broken("P7", place - 1, "a fit that was stopped costs nothing, or more than a whole")
-
-
-def _metered(run: RecordedRun) -> Iterator[Broken]:
-    """No meter admits what a plan of the nodes of this fit does not hold."""
-    nodes = {one.mechanism: louder_of(one.mechanism) for one in run.releases if not one.failed}
-    known = {node: other for node, other in nodes.items() if other is not None}
-    for why in overdrawn(known, known.values())[:1]:  # type: ignore[arg-type]
-        yield Broken("P7", -1, f"a meter admits {why}")
 
 
 def _left_over(fitting: Fitting, table: Example, rng: Generator, count: int) -> Iterator[Broken]:

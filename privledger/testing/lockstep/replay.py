@@ -80,9 +80,9 @@ class Digester:
             plain = array.tobytes() if array.dtype != object else repr(array.tolist()).encode()
             yield f"{array.dtype}{array.shape}".encode() + plain
         elif isinstance(value, Context):
-            yield from self._pieces((self._token(value), *(
-                getattr(value, one.name) for one in attrs.fields(Context)
-                if one.name != "token")))
+            yield from self._pieces((self._tokens.setdefault(value.token, len(self._tokens)),
+                                     *(getattr(value, one.name) for one in attrs.fields(Context)
+                                       if one.name != "token")))
         elif isinstance(value, tuple | list):
             yield f"[{len(value)}".encode()
             for item in value:
@@ -94,9 +94,6 @@ class Digester:
             yield from self._score(value)
         else:
             yield from self._object(value)
-
-    def _token(self, context: Context) -> int:
-        return self._tokens.setdefault(context.token, len(self._tokens))
 
     def _score(self, score: Score) -> Iterator[bytes]:
         """A running score: its fields once, and what was added since it was last asked of."""

@@ -257,11 +257,6 @@ def _of_rows(query: Sum, chunk: Rows, state: Summing) -> Added:
     return found
 
 
-def _of_people(query: Sum, said: Voices, state: Summing) -> Added:
-    return _added(query, state, list(said.values), said.who,
-                  int(said.who.max()) + 1 if len(said.who) else 0)
-
-
 @contextmanager
 def watched(into: list[Added]) -> Iterator[None]:
     """Whatever is added up in this block is told to `into`."""
@@ -273,7 +268,8 @@ def watched(into: list[Added]) -> Iterator[None]:
         return sketch(self, chunk, state)
 
     def telling(self: Sum, said: Voices, state: Summing) -> tuple[Ints, ...]:
-        into.append(_of_people(self, said, state))
+        into.append(_added(self, state, list(said.values), said.who, int(said.who.max()) + 1
+                           if len(said.who) else 0))
         return told(self, said, state)
 
     Sum.sketch = sketching  # type: ignore[method-assign]
