@@ -138,8 +138,7 @@ class BrokeredSession(Uncopied):
         step = Step(Context("filter", "", caps="" if node is None else node.caps))
         self._ledger._ask("filtered", session=self._number, id=describer.fresh(step),
                           node=None if node is None else to_json(node))
-        return Dataset(self.data.schema, self.data._vault, (step, *self.data.steps),
-                       self._ledger)
+        return Dataset(self.data.schema, self.data._vault, (step, *self.data.steps), self._ledger)
 
     def release(self, mechanism: Any, query: Any, *, rollover: int = 0) -> Any:
         asked = self._ledger._describer.query(query)

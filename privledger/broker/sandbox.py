@@ -92,8 +92,7 @@ def _namespaces(places: list[str]) -> None:
         raise Unavailable(f"user namespaces cannot be set up here: {error.strerror}") from None
     what = "a view of the file system of its own is not allowed here"
     _check(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), what)
-    held = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC), os.path.isdir(path))
-            for path in places]
+    held = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC), os.path.isdir(path)) for path in places]
     _check(_libc.mount(b"none", STAGE.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
                        b"size=1m,mode=755"), what)
     for path, number, folder in held:

@@ -241,8 +241,7 @@ class Server:
 
     def _release(self, message: Json) -> Json:
         question = self._reader.query(message.get("query"))
-        refuse_long(question, _vault_of(self.data._vault).facts,
-                    self.purse.limits.message_mb)
+        refuse_long(question, _vault_of(self.data._vault).facts, self.purse.limits.message_mb)
         answer = self._session(message).release(
             self.purse.node(message.get("mechanism")), question,
             rollover=count("rollover", message.get("rollover"), least=0))

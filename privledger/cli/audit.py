@@ -101,8 +101,7 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
         raise InvalidPlan("schema", Path(schema_file).name, f"for {' or '.join(tasks)}")
     _can_begin(made, schema)
     if by_lock:
-        verdict = lockstep(made, blank_example(schema), seconds=seconds or LOCK_SECONDS,
-                           unit=unit)
+        verdict = lockstep(made, blank_example(schema), seconds=seconds or LOCK_SECONDS, unit=unit)
         if witness is not None:
             Path(witness).write_text(verdict.as_json(), encoding="utf-8")
         return Reply(described_lock(learner, made, verdict),

@@ -104,8 +104,7 @@ def ask_again(data: Dataset, schema: Any) -> dict[str, Any]:
     try:
         again.fit(data)
     except BudgetExceeded as error:
-        return {"message": str(error), "opened_before": before,
-                "opened_after": data._vault.opened}
+        return {"message": str(error), "opened_before": before, "opened_after": data._vault.opened}
     raise LearnerError("the second run was granted: this is a defect, please report it")
 
 

@@ -275,8 +275,7 @@ class LedgerPlace(click.Path):
     def __init__(self) -> None:
         super().__init__(exists=True, dir_okay=False)
 
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """A PostgreSQL address as it is; anything else as a path that click checks."""
         return value if is_url(value) else super().convert(value, param, ctx)
 
@@ -392,8 +391,7 @@ class Witness:
     @property
     def comparison(self) -> Comparison:
         """What it is worth, in words."""
-        return comparison(self.receipt, self.head,
-                          signed=bool(self.key_file or self.public_key))
+        return comparison(self.receipt, self.head, signed=bool(self.key_file or self.public_key))
 
     def survey(self, store: Store) -> Survey:
         """Audit `store`, and take down what `compare` needs."""

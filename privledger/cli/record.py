@@ -143,8 +143,7 @@ def render_record(out: Console, spend: RecordSpend, unit: str, simulated: bool,
     _render_lines(out, spend.lines, simulated)
 
 
-def _render_lines(out: Console, lines: Sequence[SpendLine], simulated: bool,
-                  *told: Text) -> None:
+def _render_lines(out: Console, lines: Sequence[SpendLine], simulated: bool, *told: Text) -> None:
     """One paragraph per grant, in order of the history."""
     for line in (*([text("NOT PRIVATE: simulation", RED)] if simulated else []), *told):
         out.print(line)

@@ -103,8 +103,7 @@ def read_page(ledger: str, records: ShownPerson, publishable: bool,
             if not rows or not seen.findings or (isinstance(error, PrivledgerError)
                                                  and not isinstance(error, LedgerCorrupt)):
                 raise
-            verdict = Survey(seen.findings, seen.seen.past).verdict(
-                seen.findings, known.comparison)
+            verdict = Survey(seen.findings, seen.seen.past).verdict(seen.findings, known.comparison)
             return distrusted(rows, store.location, verdict, publishable=publishable)
 
 

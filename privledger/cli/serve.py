@@ -89,8 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         """The page, the figures, or our own words."""
         self._send(*self._answer())
 
-    def send_error(self, code: int, message: str | None = None,
-                   explain: str | None = None) -> None:
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Whatever else was asked: our own words, never the request's."""
         self._send(*_said(HTTPStatus(code), "only GET is answered"))
 

@@ -159,8 +159,7 @@ class Callers:
                     told.remove(name)
                     seen(name)
                 with self._lock:  # who hung up meanwhile may call again, until all are there
-                    missing = [name for name, line in self.lines.items()
-                               if not line.there.is_set()]
+                    missing = [name for name, line in self.lines.items() if not line.there.is_set()]
                     self._begun = not missing
                 told = list({*told, *missing})
         finally:

@@ -282,8 +282,7 @@ class Party:
             self._end()
 
     def _hello(self) -> Json:
-        return hello(self.run, self.name, self._secret,
-                     self._fresh.public_key().public_bytes_raw())
+        return hello(self.run, self.name, self._secret, self._fresh.public_key().public_bytes_raw())
 
     def _meet(self, hellos: list[Json]) -> Json:
         if self._sum is not None:

@@ -111,9 +111,7 @@ def _exponents(values: Floats, edges: Integers, rate: float) -> Floats:
     return np.minimum(far, _FAR, out=far)
 
 
-def _by_integers(
-    values: Floats, weights: Integers, rate: float, uniform: LazyUniform
-) -> int:
+def _by_integers(values: Floats, weights: Integers, rate: float, uniform: LazyUniform) -> int:
     """The first k with V * total < weight of candidates 0 to k, for one segment."""
     scores, sizes = values.tolist(), weights.tolist()
     best = Fraction(max(scores))

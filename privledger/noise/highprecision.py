@@ -146,9 +146,7 @@ def gaussian_survival(numerator: int, denominator: int, precision: int) -> tuple
     return _coarser(max(0, (1 << width) - inside_high), (1 << width) - inside_low)
 
 
-def _series(
-    numerator: int, denominator: int, start: int, step: int, width: int
-) -> tuple[int, int]:
+def _series(numerator: int, denominator: int, start: int, step: int, width: int) -> tuple[int, int]:
     """Encloses 1 + x/start + x^2/(start (start+step)) + ..., in units of 2**-width.
 
     With x = numerator/denominator > 0: start 1, step 1 is exp(x); 2, 2 is exp(x/2).

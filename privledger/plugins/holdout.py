@@ -151,8 +151,7 @@ class Holdout:
             parts = data.partition(self.weights)
             found = (fit or learner.fit)(session.within(node, parts[0]))
             fitted = learner if found is None else found
-            block = CustomValue(Goodness(fitted, schema), 1.0, WHY,
-                                len(figures[0].shares.values))
+            block = CustomValue(Goodness(fitted, schema), 1.0, WHY, len(figures[0].shares.values))
             sums = session.release(node.nodes[1], parts[1].query((block,), None, "private score"))
         for name, value in (("ledger_", data.ledger), ("data_", data),
                             ("receipt_", session.receipt)):

@@ -190,8 +190,7 @@ def write_model(model: ModelFile, path: str | Path) -> None:
 # What a fitted learner holds beside what it learned; none of it belongs into a file.
 _GUARDED = ("ledger_", "data_", "stream_scope_")
 # What a fit that was refused may leave behind: nothing of it was learned.
-_BEFORE = {"schema_", "relation_", "n_features_in_", "feature_names_in_", "receipt_",
-           "fell_back_"}
+_BEFORE = {"schema_", "relation_", "n_features_in_", "feature_names_in_", "receipt_", "fell_back_"}
 
 
 @frozen

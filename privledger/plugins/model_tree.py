@@ -118,8 +118,7 @@ class Writer:
             items = held.ravel().tolist()
             if any(type(item) not in (str, int, float, bool) or item != item for item in items):
                 raise ModelError(f"{place} is an array of something else than numbers and texts")
-            return {"texts": {"shape": list(held.shape), "kind": held.dtype.kind,
-                              "items": items}}
+            return {"texts": {"shape": list(held.shape), "kind": held.dtype.kind, "items": items}}
         dtype = DTYPES.get(f"{held.dtype.kind}{held.dtype.itemsize}")
         if dtype is None:
             raise ModelError(f"{place} is an array of {held.dtype}, which is not kept")

@@ -283,8 +283,7 @@ def _is(rule: Rule, value: object) -> bool:
 def _own(view: View, risk: Sequence[str], receipt: Mapping[str, object]) -> Said:
     """What the ledger knows."""
     rule, budget = view.rule, view.budget
-    parameters: dict[str, object] = {"epsilon": float(budget.epsilon),
-                                     "delta": float(budget.delta)}
+    parameters: dict[str, object] = {"epsilon": float(budget.epsilon), "delta": float(budget.delta)}
     details = [f"The budget of a ledger that refuses what does not fit; epsilon "
                f"{upward(view.spent.value)} of it is spent or reserved so far."]
     variant = "Approximate DP" if budget.delta else "Pure DP"

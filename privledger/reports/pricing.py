@@ -319,8 +319,7 @@ def by_hand(view: View) -> ByHand:
                   formula, numbers, view.spent, view.spent_delta, script)
 
 
-def _worked(rule: FilterRule, total: float, epsilon: float,
-            delta: float) -> tuple[str, str, str]:
+def _worked(rule: FilterRule, total: float, epsilon: float, delta: float) -> tuple[str, str, str]:
     """Formula, the formula with numbers, and a script, for each kind of filter."""
     spent, eps, at = exact(total), exact(epsilon), exact(rule.budget.rest)
     if rule.kind == "gdp":

@@ -207,8 +207,7 @@ def ledger_risk(view: View, *, wrong: Sequence[float] = WRONG,
     source, odds, found, so_far = _of_ledger(
         view.rule, view.budget.epsilon, view.budget.delta, view.total.units,
         view.total.delta_units, wrong, priors)
-    return Risk(source, view.relation, about, odds, found, vouched, so_far,
-                trusting=view.trusting)
+    return Risk(source, view.relation, about, odds, found, vouched, so_far, trusting=view.trusting)
 
 
 @lru_cache(maxsize=32)

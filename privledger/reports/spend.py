@@ -254,8 +254,7 @@ def ledger_report(store: Store, state: State,
     return report_of(store.location, state, view_of(state, entries, compared=compared), findings)
 
 
-def report_of(location: str, state: State, view: View,
-              findings: Sequence[Finding]) -> LedgerReport:
+def report_of(location: str, state: State, view: View, findings: Sequence[Finding]) -> LedgerReport:
     """A view and the findings of its audit, laid out.
 
     Args:

@@ -177,8 +177,7 @@ class LedgerVerdict:
         if not vouched.grants:
             return Clause("no unverified claims", GOOD)
         if not vouched.answers:
-            return Clause(f"unverified claims: the price of {many(vouched.grants, 'grant')}",
-                          OPEN)
+            return Clause(f"unverified claims: the price of {many(vouched.grants, 'grant')}", OPEN)
         return Clause(f"unverified claims: {vouched.answers} of "
                       f"{many(self.answers, 'answer')}, under {many(vouched.grants, 'grant')}",
                       OPEN)

@@ -33,8 +33,7 @@ def _body(part: str, text: str, imports: set[str]) -> str:
     tree = ast.parse(text)
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            ours = isinstance(node, ast.ImportFrom) and (
-                node.level or node.module == "__future__")
+            ours = isinstance(node, ast.ImportFrom) and (node.level or node.module == "__future__")
             if not ours:
                 imports.add("\n".join(lines[node.lineno - 1:node.end_lineno]).split("  #")[0])
             lines[node.lineno - 1:node.end_lineno] = [""] * (

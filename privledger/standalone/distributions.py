@@ -89,8 +89,7 @@ def truncated_pair(node: Node, exchanged: bool) -> Pair:
     one, two = usual.cdf, rare.cdf
     if one is None or two is None:
         raise NoPrice(node.name)
-    return Pair(usual.low, rare.high, (),
-                lambda loss: (1 - full) * one(loss) + full * two(loss))
+    return Pair(usual.low, rare.high, (), lambda loss: (1 - full) * one(loss) + full * two(loss))
 
 
 def drawn(rate: float, rows: int) -> list[float]:

@@ -308,8 +308,7 @@ def shared(node: Node, honest: int, table: Table) -> Node:
     fields = node.fields
     if node.name == "Gaussian":
         fields = fields | {"noise_multiplier": share_of(fields["noise_multiplier"], honest)}
-    return table.made(node.name, fields, tuple([shared(one, honest, table)
-                                                for one in node.inside]))
+    return table.made(node.name, fields, tuple([shared(one, honest, table) for one in node.inside]))
 
 
 def share_of(noise: float, honest: int) -> float:

@@ -236,8 +236,7 @@ def group_price(field: Any, relation: str) -> Price:
     if relation != "add_remove" or not field["threshold"] > 1:
         raise Bad("PartitionSelection outside of add_remove, or with a threshold of 1 or less")
     far, groups = (field["threshold"] - 1) / field["scale"], field["groups_per_person"]
-    alone = (math.exp(-far) if field["noise"] == "laplace" else math.erfc(
-        far / math.sqrt(2))) / 2
+    alone = (math.exp(-far) if field["noise"] == "laplace" else math.erfc(far / math.sqrt(2))) / 2
     failure = -math.expm1(groups * math.log1p(-alone))
     if field["noise"] == "laplace":
         epsilon = groups / field["scale"]

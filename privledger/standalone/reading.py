@@ -73,8 +73,7 @@ def whole(value: Any, least: int = 0) -> int:
 
 def real(value: Any, zero: bool = False) -> float:
     """A finite number above zero, or zero too. No boolean, no text."""
-    if type(value) not in (int, float) or not (
-            0 < value < math.inf or (zero and value == 0)):
+    if type(value) not in (int, float) or not (0 < value < math.inf or (zero and value == 0)):
         raise Bad("not a number above zero")
     try:
         found = float(value)

@@ -162,8 +162,7 @@ def key(value: object) -> str:
 def check_array(body: Any) -> None:
     """As many numbers of its kind as its shape says."""
     if body["kind"] == "int":
-        wrong = [one for one in body["values"]
-                 if type(one) is not int or not -2**63 <= one < 2**63]
+        wrong = [one for one in body["values"] if type(one) is not int or not -2**63 <= one < 2**63]
     else:
         wrong = [one for one in body["values"] if type(one) is not float]
     count = 1

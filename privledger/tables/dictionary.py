@@ -204,8 +204,7 @@ _ANY = ("", f'# {BLANK}: kind = "numeric", with lower and upper; or kind = "cate
         'categories;\n# or kind = "string", role = "ignore". Only what is public')
 
 
-def draft_toml(families: Mapping[str, str], name: str, target: str | None,
-               provenance: str) -> str:
+def draft_toml(families: Mapping[str, str], name: str, target: str | None, provenance: str) -> str:
     """A schema file that is not complete: `Schema.load` refuses it until it is filled in.
 
     Args:

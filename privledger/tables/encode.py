@@ -70,8 +70,7 @@ def encode_key(values: object, column: Column) -> TextKey:
     several, codes = levels(values, column)
     names = [None if stands_for_none(one, column) else label_key(one) for one in several]
     place = {name: at for at, name in enumerate(sorted({one for one in names if one}))}
-    lookup = np.array([*(place.get(one or "", MISSING) for one in names), MISSING],
-                      dtype=np.int32)
+    lookup = np.array([*(place.get(one or "", MISSING) for one in names), MISSING], dtype=np.int32)
     key = TextKey(tuple(place), lookup[codes])
     if not column.missing and (key.codes == MISSING).any():
         raise DataError(f"column {column.name!r} has missing cells and its schema allows none")
@@ -94,8 +93,7 @@ def _encode_floats(X: NDArray[Any], schema: Schema, strict: bool) -> Columns | N
         part[...] = X[:, some].T
         if not np.isfinite(part).all():
             return None  # infinities and missing cells are looked at column by column
-        if strict and any(column.outside == "refuse" or column.integer
-                          for column in columns[some]):
+        if strict and any(column.outside == "refuse" or column.integer for column in columns[some]):
             return None
         np.clip(part, lower[some], upper[some], out=part)
     return Columns(schema, tuple(table), len(X))

@@ -369,8 +369,7 @@ def levels(values: Any, column: Column) -> Levels:
     array = arrow_of(values)
     if array is not None:
         found = _arrow_levels(array, column)
-    elif hasattr(values, "factorize") and (
-            getattr(values, "dtype", None) != np.dtype(object)):
+    elif hasattr(values, "factorize") and (getattr(values, "dtype", None) != np.dtype(object)):
         codes, several = values.factorize()
         found = list(several), np.asarray(codes)
     else:

@@ -144,8 +144,7 @@ class Column:
             return
         if self.kind == "numeric":
             self._check_bounds()
-            self._check_unused("a numeric column", categories=self.categories,
-                               ordered=self.ordered)
+            self._check_unused("a numeric column", categories=self.categories, ordered=self.ordered)
         elif self.kind == "categorical":
             self._check_unused("a categorical column", lower=self.lower, upper=self.upper,
                                integer=self.integer)
@@ -189,8 +188,7 @@ class Column:
             number("upper", self.upper)
         except InvalidValue as error:
             raise SchemaError(f"column {self.name!r}: {error}") from None
-        if self.integer and not (float(self.lower).is_integer() and
-                                 float(self.upper).is_integer()):
+        if self.integer and not (float(self.lower).is_integer() and float(self.upper).is_integer()):
             raise SchemaError(f"column {self.name!r}: integer = true declares whole values, so its "
                               "bounds must be whole")
         if not self.lower < self.upper:

@@ -82,8 +82,7 @@ class WatchedTable:
         X, y = example_table(task) if table is None else table
         own = own_schema(schema)
         columns: Columns = encode_features(X, own)
-        rows = WatchedRows(columns, encode_target(y, own, unlabelled=unlabelled),
-                           ledger._source)
+        rows = WatchedRows(columns, encode_target(y, own, unlabelled=unlabelled), ledger._source)
         vault = Vault("example", rows, ledger._history, relation=ledger.relation,
                       public_features=ledger.relation == "replace_label",
                       unlabelled=unlabelled)

@@ -149,8 +149,7 @@ def _mirrored(column: Any, values: NDArray[Any]) -> NDArray[Any]:
     """Other cells of the column, with other extremes."""
     if column.kind == "numeric":
         span = column.upper - column.lower
-        return np.asarray(column.lower + 0.05 * span + 0.85 * (column.upper
-                                                               - values.astype(float)))
+        return np.asarray(column.lower + 0.05 * span + 0.85 * (column.upper - values.astype(float)))
     keys = [str(category) for category in column.categories]
     return np.array([column.categories[(keys.index(str(v)) + 1) % len(keys)]
                      if str(v) in keys else v for v in values], dtype=values.dtype)

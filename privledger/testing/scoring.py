@@ -227,8 +227,7 @@ def _placed(name: str, way: Callable[[Floats], Floats], values: Floats,
     cut = 0.0 if zero else _best_cut(seen, second)
     above, below = seen[seen > cut], seen[seen < cut]
     high = np.quantile(above, LEVELS) if len(above) else np.full(len(LEVELS), np.inf)
-    low = np.quantile(below, 1 - np.array(LEVELS)) if len(below) else np.full(len(LEVELS),
-                                                                              -np.inf)
+    low = np.quantile(below, 1 - np.array(LEVELS)) if len(below) else np.full(len(LEVELS), -np.inf)
     # Level 0 guesses whatever is not at the cut; the others what is beyond an output seen.
     high, low = np.nextafter(high, -np.inf), np.nextafter(low, np.inf)
     high[0] = low[0] = cut

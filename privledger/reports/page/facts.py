@@ -286,8 +286,7 @@ def _columns(report: LedgerReport, publishable: bool) -> tuple[GrantColumn, ...]
 def _row(grant: GrantReport, one: ChargeFigures, columns: tuple[GrantColumn, ...], when: str,
          plan: int, path: str, spot: tuple[float, float] | None, hue: int, place: float,
          view: View, publishable: bool) -> GrantRow:
-    status = "overdue" if grant.note.startswith(OVERDUE) else STATUS.get(grant.status,
-                                                                         grant.status)
+    status = "overdue" if grant.note.startswith(OVERDUE) else STATUS.get(grant.status, grant.status)
     flag = "corrected" if one.corrections else status if status not in (
         "finished", "scope", "charged in full") else ""
     isolation = ISOLATION.get(grant.isolation, grant.isolation)

@@ -142,8 +142,7 @@ def passed(view: View) -> tuple[BudgetFigures, ...]:
     return tuple(one for one in view.budgets if one.full.value > 1)
 
 
-def _sentence(view: View, verdict: LedgerVerdict, grants: str, claims: int,
-              claimed: bool) -> str:
+def _sentence(view: View, verdict: LedgerVerdict, grants: str, claims: int, claimed: bool) -> str:
     if view.simulated:
         return "A simulation. Its noise can be repeated, so these numbers protect no one."
     if verdict.findings:

@@ -92,8 +92,7 @@ def undated(seen: PageHistory) -> PageHistory:
 
 
 def _public(told: Iterable[Told]) -> tuple[Told, ...]:
-    return tuple(evolve(one, time="", text=one.text if one.kind in PUBLIC else "")
-                 for one in told)
+    return tuple(evolve(one, time="", text=one.text if one.kind in PUBLIC else "") for one in told)
 
 
 @frozen

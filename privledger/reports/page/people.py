@@ -139,8 +139,7 @@ def filtered_rounds(entries: Iterable[Entry]) -> dict[str, int]:
     found: dict[str, int] = {}
     for event in readable(entries, Released):
         under = [any(step["kind"] == "filter" for step in node.under) for node in event.nodes]
-        found[event.grant] = found.get(event.grant, 0) + sum(
-            under[item[0]] for item in event.items)
+        found[event.grant] = found.get(event.grant, 0) + sum(under[item[0]] for item in event.items)
     return found
 
 

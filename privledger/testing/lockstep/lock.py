@@ -109,8 +109,7 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
         seen = Shown() if wrong or lost or each[0].failed else shown_trace(*each)
         found.append(seen)
         broken += paid(place, seen, samples.inside(larger.releases[place]))
-        broken += scattered(place, each[1], seen, fitting.relation,
-                            by_person=real.by_person)
+        broken += scattered(place, each[1], seen, fitting.relation, by_person=real.by_person)
     for run in (real, quiet, twin):
         broken += uncovered(run)
     broken += [*uncoined(larger), *miscounted(real), *promised(fitting, real),

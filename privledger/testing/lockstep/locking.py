@@ -66,8 +66,7 @@ def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
 def _before_samples(real: RecordedRun, again: RecordedRun) -> Iterator[Broken]:
     """P6: an individual filter stands above a sample: who pays does not follow from its coins."""
     for one, other in zip(real.grants, again.grants, strict=False):
-        for (_, taken, rounds), (_, others, turns) in zip(one.vectors, other.vectors,
-                                                         strict=False):
+        for (_, taken, rounds), (_, others, turns) in zip(one.vectors, other.vectors, strict=False):
             if not real.by_person and not (np.array_equal(taken, others)
                                            and np.array_equal(rounds, turns)):
                 yield Broken("P6", -1, "what a record pays depends on the coins of a sample: it "

@@ -289,8 +289,7 @@ def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: RecordedRu
                                       f"{own.status}: its charge does not stand")
     # What a single grant costs was said before its first release.
     single = len(run.grants) == len(whole.grants) == 1
-    if (place == 1 and not 0 < run.spent <= whole.spent) or (
-            single and run.spent != whole.spent):
+    if (place == 1 and not 0 < run.spent <= whole.spent) or (single and run.spent != whole.spent):
         yield Broken("P7", place - 1, "a fit that was stopped costs nothing, or more than a whole")
 
 

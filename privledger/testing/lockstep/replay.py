@@ -319,8 +319,7 @@ class Fitting:
         run.budgets = [ledger.budget for ledger in asked.ledgers]
         run.arrived = [rows_in(data) for data in recorder.tables] if self.plain else []
         run.histories = [history_of(ledger) for ledger in asked.ledgers]
-        run.wrong = [found for ledger in asked.ledgers for found in reread(ledger)
-                     ] if again else []
+        run.wrong = [found for ledger in asked.ledgers for found in reread(ledger)] if again else []
         return run
 
     def fitted(self, table: Example) -> Any:

@@ -221,8 +221,7 @@ def _secret(run: RecordedRun) -> Iterator[Broken]:
         if grant.trial:
             continue
         # One that fails among the rows was charged, too.
-        own = sum(len(one.charged) for one in run.releases
-                  if one.grant == number < len(run.grants))
+        own = sum(len(one.charged) for one in run.releases if one.grant == number < len(run.grants))
         if grant.status == "settled" and grant.items != own + len(grant.tunings):
             yield Broken("P3", -1, "the history itemises other releases than there were")
         if any(cells != 1 for cells in grant.tunings):

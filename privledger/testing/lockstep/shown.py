@@ -231,8 +231,7 @@ def unpaid(run: RecordedRun) -> Iterator[Broken]:
             yield Broken("P6", -1, "a person pays less than they add")
 
 
-def _added(query: Sum, state: Summing, values: list[Floats | None], who: Ints,
-           n_who: int) -> Added:
+def _added(query: Sum, state: Summing, values: list[Floats | None], who: Ints, n_who: int) -> Added:
     """By the same code that adds up a cell: each row, or a person's part in a cell, alone."""
     l1, l2 = np.zeros(len(who)), np.zeros(len(who))
     alone, longest = np.arange(len(who)), 0.0
@@ -244,8 +243,7 @@ def _added(query: Sum, state: Summing, values: list[Floats | None], who: Ints,
         steps = steps / recipe.noise
         l1 += np.abs(steps).sum(axis=1)
         l2 += np.square(steps).sum(axis=1)
-    each = [np.bincount(who, weights=one, minlength=n_who).astype(np.float64)
-            for one in (l1, l2)]
+    each = [np.bincount(who, weights=one, minlength=n_who).astype(np.float64) for one in (l1, l2)]
     return Added(each[0], each[1], longest)
 
 

@@ -52,8 +52,7 @@ def miscounted(run: RecordedRun) -> Iterator[Broken]:
     node = tuning_of(run)
     if node is None or run.failed or run.by_person:  # people's places are drawn as well
         return
-    words = [int(word) for draw in run.outside if isinstance(draw, Words)
-             for word in draw.result]
+    words = [int(word) for draw in run.outside if isinstance(draw, Words) for word in draw.result]
     trials = sum(len(draw.result) for draw in run.outside if isinstance(draw, Below))
     law = TrialsLaw(node.distribution, node.shape, node.success, node.mean)
     mean = (node.mean if node.distribution == "poisson"
