@@ -7,7 +7,7 @@ import sqlite3
 
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import Entry
-from privledger.storage.sqlite_schema import TRIGGERS
+from privledger.storage.sqlite_open import TRIGGERS
 
 
 def entries_of(lines: list[dict]) -> list[Entry]:

@@ -48,13 +48,13 @@ from privledger.graph.nodes import Repeat as Repeat
 from privledger.graph.nodes import Sequential as Sequential
 from privledger.graph.nodes import TruncatedPoissonSample as TruncatedPoissonSample
 from privledger.graph.nodes import Tuning as Tuning
+from privledger.graph.nodes import canonical as canonical
 from privledger.graph.nodes import children as children
+from privledger.graph.nodes import from_json as from_json
 from privledger.graph.nodes import holds as holds
 from privledger.graph.nodes import several_of_many as several_of_many
+from privledger.graph.nodes import to_json as to_json
 from privledger.graph.per_record import rdp_per_record as rdp_per_record
-from privledger.graph.plan_json import canonical as canonical
-from privledger.graph.plan_json import from_json as from_json
-from privledger.graph.plan_json import to_json as to_json
 from privledger.graph.price import advantage as advantage
 from privledger.graph.price import calibrate as calibrate
 from privledger.graph.price import certify as certify

@@ -19,8 +19,7 @@ from privledger.accounting import (
 )
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.graph.fold import cost_of
-from privledger.graph.nodes import NODES, Node, Repeat, children
-from privledger.graph.plan_json import canonical, to_json
+from privledger.graph.nodes import NODES, Node, Repeat, canonical, children, to_json
 from privledger.numerals import many
 from privledger.rounding import downward, exact, probability, upward
 

@@ -7,27 +7,31 @@ node ask of each other is in `privledger.graph.node_checks`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, get_args
 
 from attrs import evolve, field, frozen
 
-from privledger.errors import InvalidMechanism, UnsupportedNode
+from privledger.errors import InvalidMechanism, InvalidPlan, UnsupportedNode
 from privledger.graph.additive import Asserted, AssertedZCDP, Gaussian
 from privledger.graph.node_checks import (
     Nested,
     Never,
     Row,
+    check_depth,
     check_filter,
     check_nested,
     check_shared,
     check_strategy,
     check_trials,
     check_trust,
+    json_fields,
     listed,
     numbers,
 )
 from privledger.graph.register import Mechanism
+from privledger.numerals import meant
 from privledger.rounding import MOST_COUNT, count, plain_float, plain_int, probability
 
 # --- Leaves that cost nothing: what is computed from released and public values, and public facts.
@@ -545,3 +549,87 @@ def check_filtered(plan: Node) -> None:
             raise UnsupportedNode("an individual filter cannot stop a record in an external run "
                                   "(Asserted, AssertedZCDP): reserve that without a filter. "
                                   "Nothing was read")
+
+
+# Nodes <-> plain JSON values, and canonical JSON text.
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True,
+                            allow_nan=False)
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN or infinity."""
+    return _ENCODER.encode(value)
+
+
+def to_json(node: Node) -> dict[str, Any]:
+    """A node as a JSON object; its type under `node`.
+
+    Raises:
+        InvalidPlan: it is nested too deeply, or too large to be written out.
+    """
+    check_depth(node)
+    return _out(node)
+
+
+def _out(node: Node) -> dict[str, Any]:
+    result: dict[str, Any] = {"node": type(node).__name__}
+    row = row_of(node)
+    for name, attribute in (json_fields(type(node)) if row is None else row.fields).items():
+        value = getattr(node, attribute.name)
+        if isinstance(value, tuple):
+            value = [item if row_of(item) is None else _out(item) for item in value]
+        elif row_of(value) is not None:
+            value = _out(value)
+        result[name] = value
+    return result
+
+
+def from_json(value: Any) -> Node:
+    """The node that `to_json` wrote; every record checks itself again.
+
+    Raises:
+        InvalidPlan: it is nested too deeply, too large, or no node.
+        InvalidMechanism: a record that checked itself failed.
+    """
+    check_depth(value)
+    return _node(value)
+
+
+def _node(value: Any) -> Node:
+    name = value.get("node") if isinstance(value, dict) else None
+    row = NODES.get(name) if isinstance(name, str) else None
+    if row is None:
+        near = meant(name, NODES) if isinstance(name, str) else ""
+        raise InvalidPlan("node", _short(value), f"an object whose `node` is a known type{near}")
+    known = row.fields
+    arguments: dict[str, Any] = {}
+    for key, item in value.items():
+        if key == "node":
+            continue
+        if key not in known:
+            raise InvalidPlan(f"{value['node']} field", key, f"one of {', '.join(known)}")
+        arguments[known[key].name] = item if type(item) is float else _value(item)
+    try:
+        node: Node = row.kind(**arguments)
+    except TypeError:
+        raise InvalidPlan(value["node"], _short(value), "given all its fields") from None
+    for key, item in value.items():
+        # A text or an object would turn into a tuple of its characters or keys.
+        if type(item) is not float and key != "node" and not isinstance(item, list) and isinstance(
+                getattr(node, known[key].name), tuple):
+            raise InvalidPlan(f"{value['node']} {key}", _short(item), "a list")
+    return node
+
+
+def _value(item: Any) -> Any:
+    if isinstance(item, dict):
+        return _node(item)
+    if isinstance(item, list):
+        return tuple([part if type(part) is float else _value(part) for part in item])
+    return item
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -20,7 +20,7 @@ from secrets import token_hex
 from privledger.errors import InvalidValue, LedgerBusy, LedgerError
 from privledger.ledger.entries import FORMAT, Entry, body_text
 from privledger.storage.place import open_file, registry
-from privledger.storage.sqlite_schema import APPLICATION_ID, TABLES, TRIGGERS
+from privledger.storage.sqlite_open import APPLICATION_ID, TABLES, TRIGGERS
 
 if sys.platform != "win32":
     import fcntl

@@ -32,28 +32,26 @@ from privledger.storage.making import finish_making, make_file, put_file, take_b
 from privledger.storage.memory import Believing
 from privledger.storage.place import Place, registry
 from privledger.storage.sqlite_open import (
+    APPLICATION_ID,
+    CHECKPOINTS,
     FAILURES,
+    IN_USE,
+    Objects,
     begin,
     check_header,
     check_log,
     connect,
+    differences,
     every_row,
     file_key,
     file_vector,
+    is_readable_format,
     last_checkpoint,
     look_at_file,
     names_in,
     next_rows,
     translate,
     unmark,
-)
-from privledger.storage.sqlite_schema import (
-    APPLICATION_ID,
-    CHECKPOINTS,
-    IN_USE,
-    Objects,
-    differences,
-    is_readable_format,
 )
 
 BUSY_SECONDS = 60.0

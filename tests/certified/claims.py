@@ -18,7 +18,7 @@ from privledger.accounting.pld import response_loss as priced_response
 from privledger.errors import InvalidValue
 from privledger.graph import Node
 from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from privledger.graph.plan_json import from_json, to_json
+from privledger.graph.nodes import from_json, to_json
 from privledger.graph.selection import (
     Exponential,
     PermuteAndFlip,

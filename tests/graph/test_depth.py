@@ -10,8 +10,7 @@ import pytest
 import privledger as pl
 from privledger.graph.meter import Meter
 from privledger.graph.node_checks import MAX_DEPTH, MOST_NODES, check_depth
-from privledger.graph.nodes import COMPOSITE_TYPES
-from privledger.graph.plan_json import from_json
+from privledger.graph.nodes import COMPOSITE_TYPES, from_json
 from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry

@@ -20,7 +20,7 @@ from privledger.ledger.checkpoint import Checkpoint
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.store import PLACE
 from privledger.storage import SQLiteStore, sqlite, sqlite_open, store_at
-from privledger.storage.sqlite_schema import CHECKPOINTS, TABLES, TRIGGERS, differences
+from privledger.storage.sqlite_open import CHECKPOINTS, TABLES, TRIGGERS, differences
 from tests.bodies import body_of, said
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))

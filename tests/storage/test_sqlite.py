@@ -136,7 +136,7 @@ def test_another_database_is_no_ledger(tmp_path):
 
 
 def test_our_mark_on_an_empty_database_is_not_enough(tmp_path):
-    from privledger.storage.sqlite_schema import APPLICATION_ID
+    from privledger.storage.sqlite_open import APPLICATION_ID
 
     path = tmp_path / "x.db"
     edit(path, f"PRAGMA application_id = {APPLICATION_ID}")
