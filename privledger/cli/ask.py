@@ -12,13 +12,13 @@ import click
 import privledger
 from privledger.cli.fit import SCHEMA, TABLE, ledger_beside, run_of
 from privledger.cli.output import FILE, PLACE, Reply, command, people_key_option
-from privledger.cli.plan import Prepared, check_same, state_at
+from privledger.cli.plan import Prepared, check_same, price_run, state_at
 from privledger.cli.run import open_ledger, refuse_early, refuse_if_remembered
 from privledger.cli.sql import Statement, statements
 from privledger.cli.terminal import quiet_option, text, watching
 from privledger.graph import Sequential, to_json
 from privledger.ledger import State
-from privledger.reports import plain, price_plan, release_count
+from privledger.reports import plain, release_count
 from privledger.reports.receipt import read_key
 from privledger.rounding import number, positive, probability
 from privledger.tables.raw import check_arrow
@@ -86,7 +86,7 @@ def ask(table: str, sql: str, schema_file: str, epsilon: float, delta: float, le
         found = _questions(asked, schema, epsilon, delta, "add_remove")
         told = [one.forecast(schema, rows=None if rows is None else number("--rows", rows))
                 for one in found]
-        return Reply(_forecast_values(asked, told), partial(_render_plan, asked=asked, told=told))
+        return Reply(_forecast_values(asked, told), partial(_render, asked=asked, answers=told))
     place = ledger_beside(table, ledger)
     state = state_at(place)
     prepared = _prepared(asked, table, schema_file, schema, (epsilon, delta), place, state,
@@ -145,9 +145,8 @@ def _prepared(asked: tuple[Statement, ...], table: str, schema_file: str, schema
     found = _questions(asked, schema, epsilon, delta, run.relation)
     plans = [one.plan(schema) for one in found]
     node = plans[0] if len(plans) == 1 else Sequential(plans)
-    figures = price_plan(node, delta, budget=run.budget, relation=run.relation,
-                         filter=run.filter, state=state, data=run.data)
-    return Prepared(run, schema, found, node, (), figures, place, state is not None, state)
+    return Prepared(run, schema, found, node, (), price_run(run, node, state), place,
+                    state is not None, state)
 
 
 def _answers(prepared: Prepared, table: Path, key: bytes | None) -> list[Offered]:
@@ -194,19 +193,12 @@ def _write(output: str, answers: list[Offered]) -> None:
                                 encoding="utf-8")
 
 
-def _render_plan(out: Console, asked: tuple[Statement, ...], told: list[Offered]) -> None:
-    for one, found in zip(asked, told, strict=True):
-        if len(asked) > 1:
-            out.print(text(one.text, "bold"))
-        click.echo(str(found))
-
-
 def _render(out: Console, asked: tuple[Statement, ...], answers: list[Offered]) -> None:
     for one, answer in zip(asked, answers, strict=True):
         if len(asked) > 1:
             out.print(text(one.text, "bold"))
         click.echo(str(answer))
-        for line in answer_bars(answer):
+        for line in answer_bars(answer) if hasattr(answer, "held") else ():  # no forecast has any
             click.echo(line)
 
 

@@ -122,11 +122,16 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
     if state is not None:
         check_same(run, state, run.unit_for(schema))
     with model.purse.pricing() if isinstance(model, RemoteLearner) else nullcontext():
-        price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
-                           filter=run.filter, state=state, data=run.data, labels=run.labels,
-                           everywhere=not run.data)
+        price = price_run(run, node, state)
     return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
                     state is not None, state)
+
+
+def price_run(run: RunFile, node: Node, state: State | None) -> PriceFigures:
+    """What the plan of a run costs, on top of what its ledger has spent."""
+    return price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
+                      filter=run.filter, state=state, data=run.data, labels=run.labels,
+                      everywhere=not run.data)
 
 
 def run_plan(run: RunFile, model: Any, schema: Schema) -> Node:
@@ -154,9 +159,7 @@ def fitting(prepared: Prepared, most: float = math.inf) -> str:
         run = evolve(prepared.run, params=prepared.run.params | {"epsilon": epsilon})
         try:
             node = run_plan(run, build_learner(run, prepared.schema), prepared.schema)
-            price = price_plan(node, run.params["delta"], budget=run.budget, relation=run.relation,
-                               filter=run.filter, state=prepared.state, data=run.data,
-                               labels=run.labels, everywhere=not run.data)
+            price = price_run(run, node, prepared.state)
         except PrivledgerError:
             return False
         return price.fits and price.total <= most

@@ -199,6 +199,9 @@ class Observer:
         """Around a release of a `GrantedPlan`, which charges and answers."""
         return release(mechanism, query, **named)
 
+    def settled(self, granted: object) -> None:
+        """A `GrantedPlan` is over, and its end is in the history, which has `granted.receipt`."""
+
     def scored(self, contest: object, score: Callable[..., float], said: object) -> float:
         """Around what a run inside a tuning says of itself."""
         return score(said)

@@ -26,7 +26,7 @@ from privledger.graph import (
 )
 from privledger.graph.nodes import check_node, holds, runs_elsewhere
 from privledger.guard.dataset import Dataset
-from privledger.guard.inside import Inside, observed
+from privledger.guard.inside import Inside, observed, tell
 from privledger.guard.mirror import forget_dead
 from privledger.guard.release import release
 from privledger.guard.reserve import note_over
@@ -226,6 +226,7 @@ class GrantedPlan:
             note_over(self.grant)
             self.receipt = self._history.receipt()
             self._settled = True
+        tell("settled", self)
 
     def _end(self, failed: type[BaseException] | None, back: bool) -> Settlement:
         """What is to be written at the end of this grant."""

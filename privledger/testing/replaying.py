@@ -25,7 +25,7 @@ from privledger.questions.blocks import CustomValue
 from privledger.tables.chunk import Rows
 from privledger.tables.schema import Schema
 from privledger.testing.examples import Example, examples_for, same_records
-from privledger.testing.fitting import Way, fail, outputs, relation_of, ways
+from privledger.testing.fitting import Way, fail, outputs, relation_of, replaced, ways
 from privledger.testing.structure import table_probes
 from privledger.testing.taint import walk
 
@@ -107,12 +107,8 @@ def answered_by(tape: Tape) -> Iterator[None]:
         tape.asking.append((self, _Asked(rows, said.copy())))
         return said
 
-    CustomValue.values = values  # type: ignore[method-assign]
-    try:
-        with _observing(tape):
-            yield
-    finally:
-        CustomValue.values = _VALUES  # type: ignore[method-assign]
+    with replaced(CustomValue, values=values), _observing(tape):
+        yield
 
 
 def others_of(given: Example, relation: str) -> dict[str, Example]:
@@ -245,13 +241,8 @@ def watched_functions(notice: Callable[[str], None]) -> Iterator[None]:
                 notice(wrong)
         return whole
 
-    CustomValue.values = values  # type: ignore[method-assign]
-    feature_scores._custom = custom  # type: ignore[assignment]
-    try:
+    with replaced(CustomValue, values=values), replaced(feature_scores, _custom=custom):
         yield
-    finally:
-        CustomValue.values = real  # type: ignore[method-assign]
-        feature_scores._custom = scores
 
 
 def _scores_off(asked: CustomScores, whole: NDArray[np.float64], rows: int,

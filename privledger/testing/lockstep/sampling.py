@@ -30,6 +30,7 @@ from privledger.questions.noise_stream import CorrelatedSum
 from privledger.questions.question import Derivation
 from privledger.questions.threshold import AboveThreshold
 from privledger.tables.chunk import Rows
+from privledger.testing.fitting import replaced
 from privledger.testing.lockstep.kept import Broken, RecordedCoins, RecordedRun, Release, Words
 
 _BY_WORDS = ("fixed", "allocation")
@@ -50,11 +51,8 @@ def counted_sample(into: list[str]) -> Iterator[None]:
             into.append("a sample is of another size than its node says")
         return drawn
 
-    Members.sample = sample  # type: ignore[method-assign]
-    try:
+    with replaced(Members, sample=sample):
         yield
-    finally:
-        Members.sample = real  # type: ignore[method-assign]
 
 
 def samples_of(one: Release) -> list[Context]:

@@ -32,6 +32,7 @@ from privledger.questions.one_voice import Voices
 from privledger.questions.query import Sum, Summing
 from privledger.questions.sums import cell_sums
 from privledger.tables.chunk import Rows
+from privledger.testing.fitting import replaced
 from privledger.testing.lockstep.answering import answer_steps, blocks_of, main_draws
 from privledger.testing.lockstep.kept import (
     Added,
@@ -270,13 +271,8 @@ def watched(into: list[Added]) -> Iterator[None]:
                            if len(said.who) else 0))
         return told(self, said, state)
 
-    Sum.sketch = sketching  # type: ignore[method-assign]
-    Sum.told = telling  # type: ignore[method-assign]
-    try:
+    with replaced(Sum, sketch=sketching, told=telling):
         yield
-    finally:
-        Sum.sketch = sketch  # type: ignore[method-assign]
-        Sum.told = told  # type: ignore[method-assign]
 
 
 # P4 and P6: what the record that differs loses along a whole path, and what others pay.
