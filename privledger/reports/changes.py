@@ -17,7 +17,7 @@ from privledger.ledger.store import Row
 from privledger.ledger.view import FIGURES, View, view_of
 from privledger.ledger.view_charges import UNNAMED, ChargeFigures, plan_or_none, total_of
 from privledger.numerals import many
-from privledger.reports.outline import Outline, outline
+from privledger.reports.outline import Outline, ends_of, outline
 from privledger.rounding import add_up
 
 MOST_CHANGES = 12
@@ -78,11 +78,9 @@ def plan_changes(before: Node, after: Node, facts: Sequence[Mapping[str, Any]]) 
 
 def leaf_counts(line: Outline) -> Counter[str]:
     """How often each kind of release runs."""
-    if not line.children:
-        return Counter({line.label: line.times})
     total: Counter[str] = Counter()
-    for child in line.children:
-        total.update(leaf_counts(child))
+    for one in ends_of(line):
+        total[one.label] += one.times
     return total
 
 

@@ -11,7 +11,6 @@ from attrs import evolve, frozen
 
 from privledger.graph import (
     FixedSizeSample,
-    IndividualFilter,
     Node,
     PoissonSample,
     PostProcess,
@@ -63,6 +62,14 @@ def outline(node: Node, *, members: int = 1, times: int = 1) -> Outline:
     )
 
 
+def ends_of(line: Outline) -> Iterator[Outline]:
+    """The lines with nothing below them."""
+    if not line.children:
+        yield line
+    for child in line.children:
+        yield from ends_of(child)
+
+
 def leaves(node: Node) -> Iterator[Node]:
     """Every distinct position that spends: mechanisms, and filters without a described inside."""
     below = children(node)
@@ -74,23 +81,9 @@ def leaves(node: Node) -> Iterator[Node]:
 
 def release_count(node: Node) -> int | None:
     """How many releases a plan describes; None if a filter leaves its inside open."""
-    if isinstance(node, PostProcess | Public):
-        return 0
-    if isinstance(node, IndividualFilter) and node.node is None:
-        return None
-    below = children(node)
-    if not below:
-        return 1
-    counts: dict[Node, int] = {}
-    for child in below:
-        counts[child] = counts.get(child, 0) + 1
-    total = 0
-    for child, members in counts.items():
-        inside = release_count(child)
-        if inside is None:
-            return None
-        total += members * inside
-    return total * node.count if isinstance(node, Repeat) else total
+    found = [one for one in ends_of(outline(node)) if one.kind not in ("PostProcess", "Public")]
+    open_ended = any(one.kind == "IndividualFilter" for one in found)
+    return None if open_ended else sum(one.times for one in found)
 
 
 def plan_list(line: Outline) -> str:
@@ -140,9 +133,8 @@ def gist(line: Outline, released: Iterable[ReleaseLine]) -> Outline:
 def _chosen(line: Outline, ran: set[str]) -> Outline:
     below = line.children
     if line.kind == "OneOf" and ran and len(below) > 1:
-        known = [_labels(child) & ran for child in below]
-        shares = [len(found) / len(_labels(child)) for found, child in zip(known, below,
-                                                                           strict=True)]
+        labels = [{one.label for one in ends_of(child)} for child in below]
+        shares = [len(own & ran) / len(own) for own in labels]
         best = max(shares)
         if best > 0:
             below = tuple(child for child, share in zip(below, shares, strict=True)
@@ -150,13 +142,6 @@ def _chosen(line: Outline, ran: set[str]) -> Outline:
             left = len(line.children) - len(below)
             line = evolve(line, label=f"{line.label}, {left} did not run" if left else line.label)
     return evolve(line, children=tuple(_chosen(child, ran) for child in below))
-
-
-def _labels(line: Outline) -> set[str]:
-    """Of everything below that releases."""
-    if not line.children:
-        return {line.label}
-    return set().union(*(_labels(child) for child in line.children))
 
 
 def _alike(line: Outline) -> Outline:

@@ -7,8 +7,9 @@ import hmac
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import define, frozen
 
@@ -235,15 +236,26 @@ def _message(receipt: dict[str, Any]) -> bytes:
     return b"privledger receipt 1\n" + canonical(signed).encode("ascii")
 
 
-def _keys() -> Any:
-    """The key formats of `cryptography`, or a message that says how to get it."""
+def _read_pem(path: str | Path, what: str, half: Literal["private", "public"]) -> Any:
+    """Half an Ed25519 key; without the package `cryptography` a message says how to get it."""
     try:
         from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
         raise InvalidValue("Ed25519 signature", "no package for it",
                            "made with the package cryptography: "
                            "pip install 'privledger[signing]'") from None
-    return serialization
+    kind, load = ((ed25519.Ed25519PublicKey, serialization.load_pem_public_key)
+                  if half == "public" else
+                  (ed25519.Ed25519PrivateKey,
+                   partial(serialization.load_pem_private_key, password=None)))
+    try:
+        key = load(Path(path).read_bytes())
+    except Exception:  # a parser's message may quote what it parsed
+        key = None
+    if not isinstance(key, kind):
+        raise InvalidValue(what, Path(path).name, f"an Ed25519 {half} key in PEM")
+    return key
 
 
 def read_private_key(path: str | Path) -> Ed25519PrivateKey:
@@ -252,15 +264,7 @@ def read_private_key(path: str | Path) -> Ed25519PrivateKey:
     Raises:
         InvalidValue: no such key, or it is encrypted. The key is never shown.
     """
-    serialization = _keys()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    try:
-        key = serialization.load_pem_private_key(Path(path).read_bytes(), None)
-    except Exception:  # a parser's message may quote what it parsed
-        key = None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise InvalidValue("signing key", Path(path).name, "an Ed25519 private key in PEM")
-    return key
+    return _read_pem(path, "signing key", "private")  # type: ignore[no-any-return]
 
 
 def read_public_key(path: str | Path) -> Ed25519PublicKey:
@@ -269,15 +273,7 @@ def read_public_key(path: str | Path) -> Ed25519PublicKey:
     Raises:
         InvalidValue: no such key.
     """
-    serialization = _keys()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    try:
-        key = serialization.load_pem_public_key(Path(path).read_bytes())
-    except Exception:
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
-        raise InvalidValue("public key", Path(path).name, "an Ed25519 public key in PEM")
-    return key
+    return _read_pem(path, "public key", "public")  # type: ignore[no-any-return]
 
 
 def sign_with(receipt: dict[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
