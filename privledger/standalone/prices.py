@@ -7,6 +7,7 @@ samples at orders that are not whole, of samples of fixed size, of allocations, 
 from __future__ import annotations
 
 import math
+from typing import Callable  # noqa: UP035
 
 from .closed_forms import any_fails, lesser
 from .distributions import by_blocks
@@ -43,16 +44,21 @@ def only(relation: str, right: str, what: str) -> None:
         raise Bad(f"{what} has a price under {right} only")
 
 
+def combined(parts: list[Price], how: Callable[[list[float]], float]) -> Price:
+    """One currency of all parts after another: their sum, or the largest."""
+    exact = None if any(one.exact is None for one in parts) else how(
+        [one.exact or 0 for one in parts])
+    return Price(lambda order: how([one.renyi(order) for one in parts]),
+                 how([one.pure for one in parts]), exact, how([one.gdp for one in parts]),
+                 how([one.zcdp for one in parts]), how([one.failure for one in parts]))
+
+
 def in_sequence(parts: list[Price]) -> Price:
     """The price of parts that follow each other: every currency adds up."""
     if len(parts) == 1:
         return parts[0]
-    exact = None if any(one.exact is None for one in parts) else math.fsum(
-        one.exact or 0 for one in parts)
-    found = Price(lambda order: math.fsum(one.renyi(order) for one in parts),
-                  math.fsum(one.pure for one in parts), exact,
-                  math.fsum(one.gdp for one in parts), math.fsum(one.zcdp for one in parts),
-                  any_fails([(one.failure, 1) for one in parts]))
+    found = combined(parts, math.fsum)
+    found.failure = any_fails([(one.failure, 1) for one in parts])
     found.rows = lambda steps: lesser(found.by_steps(steps), tuple(
         map(math.fsum, zip(*[one.rows(steps) for one in parts], strict=True))))
     return found
@@ -60,13 +66,7 @@ def in_sequence(parts: list[Price]) -> Price:
 
 def dearest(parts: list[Price]) -> Price:
     """The price of one part, whichever: the largest in every currency."""
-    if len(parts) == 1:
-        return parts[0]
-    exact = None if any(one.exact is None for one in parts) else max(
-        one.exact or 0 for one in parts)
-    return Price(lambda order: max(one.renyi(order) for one in parts), max(
-        one.pure for one in parts), exact, max(one.gdp for one in parts), max(
-        one.zcdp for one in parts), max(one.failure for one in parts))
+    return parts[0] if len(parts) == 1 else combined(parts, max)
 
 
 def sequential(node: Node, relation: str) -> Price:
@@ -101,17 +101,8 @@ def parallel(node: Node, relation: str) -> Price:
         return staying
     moving = [price(one, "add_remove") for one in list(dict.fromkeys(node.inside))
               for _ in range(min(2, node.inside.count(one)))]
-
-    def two(values: list[float]) -> float:
-        return math.fsum(sorted(values)[-2:])
-
-    exact = None if staying.exact is None or any(one.exact is None for one in moving) else max(
-        staying.exact, two([one.exact or 0 for one in moving]))
-    return Price(lambda order: max(staying.renyi(order), two([one.renyi(order) for one in moving])),
-                 max(staying.pure, two([one.pure for one in moving])), exact,
-                 max(staying.gdp, two([one.gdp for one in moving])),
-                 max(staying.zcdp, two([one.zcdp for one in moving])),
-                 max(staying.failure, two([one.failure for one in moving])))
+    two = combined(moving, lambda values: math.fsum(sorted(values)[-2:]))
+    return combined([staying, two], max)
 
 
 def one_of(node: Node, relation: str) -> Price:

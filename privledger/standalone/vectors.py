@@ -21,6 +21,19 @@ MOST_RECORDS, MOST_TOTAL_RECORDS = 5_000_000, 64_000_000
 MOST_ADDED = 12_000_000  # records that are added up here
 
 
+def faults_among(wanted: Any, look: Callable[..., None]) -> list[tuple[int, str]]:
+    """What is wrong with anything that entries name, until too much was read."""
+    found = []
+    for entry, *named in wanted:
+        try:
+            look(*named)
+        except Bad as error:
+            found.append((entry, str(error)))
+            if str(error).startswith("the vectors up to here"):
+                break
+    return found
+
+
 class Vectors:
     """Follows the settlements of a history, and compares when the vectors are at hand."""
 
@@ -48,15 +61,8 @@ class Vectors:
 
     def check(self, look_up: Any) -> list[tuple[int, str]]:
         """Faults, and what was left out (with a leading dash)."""
-        found = []
-        for entry, name, digest, scope in self.wanted:
-            try:
-                self.one(look_up(name), digest, scope)
-            except Bad as error:
-                found.append((entry, str(error)))
-                if str(error).startswith("the vectors up to here"):
-                    break
-        return found
+        return faults_among(self.wanted, lambda name, digest, scope: self.one(
+            look_up(name), digest, scope))
 
     def one(self, data: bytes | None, digest: str, scope: str) -> None:
         """Look at one vector: its digest, its length, and what each record has spent by then."""
@@ -154,23 +160,18 @@ class People:
 
     def check(self, look_up: LookUp) -> list[tuple[int, str]]:
         """Faults, in the order of the entries."""
-        found = []
-        for entry, what, note, scope in self.wanted:
-            try:
-                first, count, pieces = self.pieces(look_up, note)
-                if what == "batch":
-                    self.batch(first, count, pieces)
-                elif first or count > self.size:
-                    raise Bad("numbers that no person has")
-                elif what == "members":
-                    self.members(count, pieces)
-                else:
-                    self.spent(count, pieces, scope)
-            except Bad as error:
-                found.append((entry, str(error)))
-                if str(error).startswith("the vectors up to here"):
-                    break
-        return found
+        def one(what: str, note: Body, scope: str) -> None:
+            first, count, pieces = self.pieces(look_up, note)
+            if what == "batch":
+                self.batch(first, count, pieces)
+            elif first or count > self.size:
+                raise Bad("numbers that no person has")
+            elif what == "members":
+                self.members(count, pieces)
+            else:
+                self.spent(count, pieces, scope)
+
+        return faults_among(self.wanted, one)
 
     @staticmethod
     def pieces(look_up: LookUp, note: Body) -> tuple[int, int, list[bytes | None]]:
