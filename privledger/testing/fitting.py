@@ -44,7 +44,7 @@ def fail(check: str, message: str) -> NoReturn:
 
 
 @contextmanager
-def replaced(owner: Any, **held: Any) -> Iterator[None]:
+def held_as(owner: Any, **held: Any) -> Iterator[None]:
     """In this block `owner`, a class or a module of questions, has these instead of its own."""
     own = {name: getattr(owner, name) for name in held}
     try:

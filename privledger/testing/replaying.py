@@ -25,7 +25,7 @@ from privledger.questions.blocks import CustomValue
 from privledger.tables.chunk import Rows
 from privledger.tables.schema import Schema
 from privledger.testing.examples import Example, examples_for, same_records
-from privledger.testing.fitting import Way, fail, outputs, relation_of, replaced, ways
+from privledger.testing.fitting import Way, fail, held_as, outputs, relation_of, ways
 from privledger.testing.structure import table_probes
 from privledger.testing.taint import walk
 
@@ -107,7 +107,7 @@ def answered_by(tape: Tape) -> Iterator[None]:
         tape.asking.append((self, _Asked(rows, said.copy())))
         return said
 
-    with replaced(CustomValue, values=values), _observing(tape):
+    with held_as(CustomValue, values=values), _observing(tape):
         yield
 
 
@@ -241,7 +241,7 @@ def watched_functions(notice: Callable[[str], None]) -> Iterator[None]:
                 notice(wrong)
         return whole
 
-    with replaced(CustomValue, values=values), replaced(feature_scores, _custom=custom):
+    with held_as(CustomValue, values=values), held_as(feature_scores, _custom=custom):
         yield
 
 

@@ -30,7 +30,7 @@ from privledger.questions.noise_stream import CorrelatedSum
 from privledger.questions.question import Derivation
 from privledger.questions.threshold import AboveThreshold
 from privledger.tables.chunk import Rows
-from privledger.testing.fitting import replaced
+from privledger.testing.fitting import held_as
 from privledger.testing.lockstep.kept import Broken, RecordedCoins, RecordedRun, Release, Words
 
 _BY_WORDS = ("fixed", "allocation")
@@ -51,7 +51,7 @@ def counted_sample(into: list[str]) -> Iterator[None]:
             into.append("a sample is of another size than its node says")
         return drawn
 
-    with replaced(Members, sample=sample):
+    with held_as(Members, sample=sample):
         yield
 
 

@@ -32,7 +32,7 @@ from privledger.questions.one_voice import Voices
 from privledger.questions.query import Sum, Summing
 from privledger.questions.sums import cell_sums
 from privledger.tables.chunk import Rows
-from privledger.testing.fitting import replaced
+from privledger.testing.fitting import held_as
 from privledger.testing.lockstep.answering import answer_steps, blocks_of, main_draws
 from privledger.testing.lockstep.kept import (
     Added,
@@ -271,7 +271,7 @@ def watched(into: list[Added]) -> Iterator[None]:
                            if len(said.who) else 0))
         return told(self, said, state)
 
-    with replaced(Sum, sketch=sketching, told=telling):
+    with held_as(Sum, sketch=sketching, told=telling):
         yield
 
 
