@@ -66,6 +66,13 @@ def public_name(kind: type[BaseException]) -> str:
 class PrivledgerError(Exception):
     """Base of everything this package raises on purpose."""
 
+    def __reduce__(self) -> tuple[object, ...]:  # whatever its own constructor asks for
+        return _rebuilt, (type(self), self.args), vars(self)
+
+
+def _rebuilt(kind: type[PrivledgerError], said: tuple[object, ...]) -> PrivledgerError:
+    return kind.__new__(kind, *said)
+
 
 class InvalidValue(PrivledgerError, ValueError):
     """A parameter that can never be right: NaN, infinite, negative, boolean, out of range."""
@@ -75,9 +82,6 @@ class InvalidValue(PrivledgerError, ValueError):
         super().__init__(text or f"{name} must be {wanted}, got {value!r}{meant_of(rule, value)}"
                                  f"{colon}{why}")
         self.name, self.value, self.rule = name, value, rule
-
-    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (self.name, self.value, self.rule, str(self))
 
 
 class InvalidMechanism(InvalidValue):
@@ -112,17 +116,8 @@ class BudgetExceeded(PrivledgerError):
         own: epsilon of the plan by itself, where the ledger's filter books more than that.
     """
 
-    def __init__(
-        self,
-        *,
-        asked: float,
-        spent: float,
-        left: float,
-        unit: str = "epsilon",
-        fits: str = "",
-        scope: str = "the ledger",
-        own: float | None = None,
-    ) -> None:
+    def __init__(self, *, asked: float, spent: float, left: float, unit: str = "epsilon",
+                 fits: str = "", scope: str = "the ledger", own: float | None = None) -> None:
         costs = "" if own is None else f"{upward(own)}, which costs {unit} "
         here = "" if own is None else " by the ledger's filter"
         short = asked - left
@@ -143,15 +138,6 @@ class BudgetExceeded(PrivledgerError):
                         for name, value in rows if value)
         return f"<p><strong>refused</strong>, nothing was read</p><table>{cells}</table>"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        fields = {name: getattr(self, name) for name in
-                  ("asked", "spent", "left", "unit", "fits", "scope", "own")}
-        return _rebuild_refusal, (fields,)
-
-
-def _rebuild_refusal(fields: dict[str, object]) -> BudgetExceeded:
-    return BudgetExceeded(**fields)  # type: ignore[arg-type]
-
 
 class PolicyViolation(PrivledgerError):
     """The ledger's own policy forbids a request. No data was read and nothing was spent.
@@ -164,9 +150,6 @@ class PolicyViolation(PrivledgerError):
         listed = "; ".join(f"{rule}: {message}" for rule, message in findings)
         super().__init__(f"refused by the ledger's policy, nothing was read: {listed}")
         self.findings = findings
-
-    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (self.findings,)
 
 
 class NotGranted(PrivledgerError):
@@ -240,15 +223,6 @@ class NotSettled(LedgerError):
         self.grant, self.releases, self.cause = grant, releases, cause
         self.spill, self.why = spill, why
 
-    def __reduce__(self) -> tuple[object, ...]:
-        fields = {name: getattr(self, name) for name in
-                  ("grant", "releases", "cause", "spill", "why")}
-        return _rebuild_not_settled, (fields,)
-
-
-def _rebuild_not_settled(fields: dict[str, object]) -> NotSettled:
-    return NotSettled(**fields)  # type: ignore[arg-type]
-
 
 class DataError(PrivledgerError, ValueError):
     """The table does not fit its schema. Columns and rules are named, values never."""
@@ -298,6 +272,3 @@ class IsolationLimit(IsolationError):
         super().__init__(text or f"the learner exceeded a limit of its process: {limit} = "
                                  f"{allowed:g}; what was charged stands")
         self.limit, self.allowed = limit, allowed
-
-    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (self.limit, self.allowed, str(self))

@@ -36,12 +36,8 @@ _FREE = (PostProcess, Public)
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def rdp_per_record(
-    node: Node,
-    shares: NDArray[np.float64],
-    orders: Sequence[float],
-    relation: Relation = "add_remove",
-) -> NDArray[np.float64]:
+def rdp_per_record(node: Node, shares: NDArray[np.float64], orders: Sequence[float],
+                   relation: Relation = "add_remove") -> NDArray[np.float64]:
     """Renyi bounds in nats of running `node` once, for each record, shape (n, len(orders)).
 
     Record i must move every query of the node by at most `shares[i]` times the sensitivity

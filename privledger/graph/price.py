@@ -42,14 +42,8 @@ def epsilon(
 ) -> Explanation: ...
 
 
-def epsilon(
-    node: Node,
-    delta: float = 0.0,
-    relation: Relation = "add_remove",
-    accountant: str = "best",
-    *,
-    explain: bool = False,
-) -> float | Explanation:
+def epsilon(node: Node, delta: float = 0.0, relation: Relation = "add_remove",
+            accountant: str = "best", *, explain: bool = False) -> float | Explanation:
     """An upper bound, in nats, on epsilon at `delta` for running `node` once.
 
     Args:
@@ -73,12 +67,8 @@ def epsilon(
     return certify(node, delta, relation, accountant).epsilon
 
 
-def certify(
-    node: Node,
-    delta: float = 0.0,
-    relation: Relation = "add_remove",
-    accountant: str = "best",
-) -> PriceCertificate:
+def certify(node: Node, delta: float = 0.0, relation: Relation = "add_remove",
+            accountant: str = "best") -> PriceCertificate:
     """Like `epsilon`, with the theorem, the accountant and the order it rests on."""
     checked = probability("delta", delta, zero=True)
     check_node("node", node)
@@ -93,12 +83,8 @@ def _certified(
     return epsilon_at(cost_of(node, relation), delta, accountant)
 
 
-def delta(
-    node: Node,
-    epsilon: float,
-    relation: Relation = "add_remove",
-    accountant: str = "best",
-) -> float:
+def delta(node: Node, epsilon: float, relation: Relation = "add_remove",
+          accountant: str = "best") -> float:
     """An upper bound on delta at `epsilon` (nats) for running `node` once, in [0, 1]."""
     return delta_at(cost_of(node, relation), non_negative("epsilon", epsilon), accountant).delta
 
@@ -159,16 +145,9 @@ def advantage(node: Node, relation: Relation = "add_remove") -> float:
     return tradeoff(node, relation).advantage
 
 
-def calibrate(
-    build: Callable[[float], Node],
-    epsilon: float,
-    delta: float = 0.0,
-    relation: Relation = "add_remove",
-    accountant: str = "best",
-    *,
-    largest: bool = False,
-    whole: bool = False,
-) -> float:
+def calibrate(build: Callable[[float], Node], epsilon: float, delta: float = 0.0,
+              relation: Relation = "add_remove", accountant: str = "best", *, largest: bool = False,
+              whole: bool = False) -> float:
     """The parameter for which `build(parameter)` costs just about `epsilon` at `delta`.
 
     By default the smallest noise. With `largest`, the largest value of a parameter that makes

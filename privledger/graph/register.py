@@ -66,21 +66,9 @@ from privledger.graph.selection import (
 )
 from privledger.rounding import as_promised, multiply_up, part_up, up
 
-Mechanism = (
-    Laplace
-    | Gaussian
-    | DiscreteLaplace
-    | DiscreteGaussian
-    | Exponential
-    | PermuteAndFlip
-    | ReportNoisyMax
-    | TopK
-    | SparseVector
-    | RandomizedResponse
-    | PartitionSelection
-    | Asserted
-    | AssertedZCDP
-)
+Mechanism = (Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | Exponential | PermuteAndFlip
+             | ReportNoisyMax | TopK | SparseVector | RandomizedResponse | PartitionSelection
+             | Asserted | AssertedZCDP)
 
 Orders = tuple[float, ...]
 _LARGEST_LOSS = 600.0  # nats; beyond, masses leave the floating-point range
