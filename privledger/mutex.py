@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import NoReturn, Self
 
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.25
 """Seconds of waiting before one looks whether the holder is there; doubled, up to the second."""
@@ -244,3 +245,22 @@ def _is_above(wanted: FrameType | None, frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+class Uncopied:
+    """No pickles; copies and clones are the same object."""
+
+    __slots__ = ()
+    _UNPICKLED = "guarded data cannot be pickled. Protect the table again in the other process"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(self._UNPICKLED.format(type(self).__name__))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return self

@@ -9,13 +9,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import NoReturn
 
 from privledger.errors import BudgetExceeded, InvalidValue
 from privledger.graph.additive import Asserted
 from privledger.guard.elsewhere import ForeignGrant
 from privledger.guard.ledger import Ledger
-from privledger.mutex import Mutex
+from privledger.mutex import Mutex, Uncopied
 from privledger.rounding import non_negative, probability
 
 try:
@@ -27,13 +26,16 @@ except ImportError:  # the class is there, and says what is missing when somebod
 WHY = "diffprivlib says so, of its own mechanism and of neighbours as this ledger has them"
 
 
-class LedgerBudget(BudgetAccountant or object):  # type: ignore[misc]
+class LedgerBudget(Uncopied, BudgetAccountant or object):  # type: ignore[misc]
     """A `BudgetAccountant` whose budget is a ledger's.
 
     Copies and clones are the same object, so that a grid search pays for every fit; pickling
     raises, so that no other process fits uncharged. Warnings of diffprivlib that privacy leaks
     (bounds that were read from the data) are errors from here on, as tools warn before they check.
     """
+
+    _UNPICKLED = ("a {} cannot go to another process, which would fit uncharged: fit with "
+                  "n_jobs=1; nothing was charged")
 
     def __init__(self, ledger: Ledger, *, table: str, learner: str = "",
                  labels: Mapping[str, str] | None = None) -> None:
@@ -94,16 +96,6 @@ class LedgerBudget(BudgetAccountant or object):  # type: ignore[misc]
                     del self._open[place]
                     return grant
         return None
-
-    def __copy__(self) -> LedgerBudget:
-        return self
-
-    def __deepcopy__(self, memo: object) -> LedgerBudget:
-        return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a LedgerBudget cannot go to another process, which would fit uncharged: "
-                        "fit with n_jobs=1; nothing was charged")
 
     def __repr__(self, n_budget_max: int = 5) -> str:
         return f"LedgerBudget({self._table}, {len(self._spent)} charged)"

@@ -16,6 +16,7 @@ from privledger.graph.additive import Gaussian
 from privledger.graph.dp_events import from_dp_event
 from privledger.guard.elsewhere import ForeignGrant
 from privledger.guard.ledger import Ledger
+from privledger.mutex import Uncopied
 from privledger.rounding import count, positive, probability, up
 
 SAMPLER = "UniformWithReplacementSampler"
@@ -38,12 +39,14 @@ class Loader(Protocol):
     batch_sampler: object
 
 
-class LedgerAccountant:
+class LedgerAccountant(Uncopied):
     """An accountant for Opacus that reserves a whole run and admits its steps one by one.
 
     Pass it as `PrivacyEngine().accountant`, then `check_loader` the loader it made. Copies are
     the same object; it cannot be pickled.
     """
+
+    _UNPICKLED = "a {} cannot go to another process"
 
     def __init__(self, ledger: Ledger, *, table: str, rows: int, batch: int, noise: float,
                  steps: int, version: str, learner: str = "",
@@ -129,15 +132,6 @@ class LedgerAccountant:
     def close(self) -> None:
         """The run is over; its whole charge stays."""
         self.grant.close()
-
-    def __copy__(self) -> LedgerAccountant:
-        return self
-
-    def __deepcopy__(self, memo: object) -> LedgerAccountant:
-        return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a LedgerAccountant cannot go to another process")
 
 
 class ExecutionPlan(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import asdict, define, field, frozen
@@ -21,9 +21,9 @@ from privledger.errors import NotGranted, PrivledgerError
 from privledger.graph import Context, IndividualFilter, Node, to_json
 from privledger.guard import Scope
 from privledger.guard.dataset import Dataset
-from privledger.guard.opaque import Uncopied
 from privledger.guard.vault import _sealed
 from privledger.ledger import Budget, Receipt
+from privledger.mutex import Uncopied
 from privledger.plugins import checked_plugin, configured
 from privledger.plugins.model_file import ModelFacts, kept, model_bytes, model_file, revived
 from privledger.questions.groups import Groups
@@ -69,6 +69,7 @@ class BrokeredLedger(Uncopied):
     _channel: Ends = field(alias="channel")
     _describer: WireDescriber = field(alias="describer")
     path: str = "in another process"
+    _UNPICKLED: ClassVar[str] = "a ledger cannot be pickled"
     on_release: Any = None
 
     def _ask(self, what: str, **fields: Any) -> Json:
@@ -112,14 +113,12 @@ class BrokeredLedger(Uncopied):
             raise AttributeError(name)
         raise NotGranted(f"a learner in its own process has no ledger.{name}")
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a ledger cannot be pickled")
-
 
 @define(eq=False, repr=False)
 class BrokeredSession(Uncopied):
     """As `Session`; every release is charged and answered by the other process."""
 
+    _UNPICKLED: ClassVar[str] = "a session cannot be pickled or copied to another process"
     plan: Node
     grant: str
     _number: int = field(alias="number")
@@ -167,9 +166,6 @@ class BrokeredSession(Uncopied):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close(failed=kind)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a session cannot be pickled or copied to another process")
 
 
 def _receipt(value: Json) -> Receipt:

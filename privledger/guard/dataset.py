@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, NotGranted, SchemaError
 from privledger.graph import Context
-from privledger.guard.opaque import Uncopied
 from privledger.guard.vault import _vault_of
+from privledger.mutex import Uncopied
 from privledger.numerals import meant
 from privledger.questions.blocks import Block, ColumnValue, CustomValue, Ones, RowValues, longest
 from privledger.questions.cells import (

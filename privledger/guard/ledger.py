@@ -10,7 +10,7 @@ from contextlib import suppress
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, overload
+from typing import Any, overload
 
 from privledger.accounting import promise
 from privledger.engines import Engine, Local
@@ -53,6 +53,8 @@ class Ledger(Teller):
 
     Copying, cloning and deep-copying give the same object; pickling raises.
     """
+
+    _UNPICKLED = "a ledger cannot be pickled: another process opens the file by its path"
 
     def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True,
                  history: History | None = None, people_key: PeopleKey | None = None) -> None:
@@ -453,8 +455,6 @@ class Ledger(Teller):
         return "<table>" + "".join(f"<tr><th>{name}</th><td>{cell}</td></tr>"
                                    for name, cell in rows) + "</table>"
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a ledger cannot be pickled: another process opens the file by its path")
 
 
 def _opened(path: str | os.PathLike[str], read_only: bool, key: PeopleKey | None,

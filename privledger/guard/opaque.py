@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any
+
+from privledger.mutex import Uncopied
 
 _TRACE: Any = vars(BaseException)["__traceback__"]
 _BEHIND_IT: Any = [vars(BaseException)[name] for name in ("__context__", "__cause__")]
@@ -23,29 +25,8 @@ def bare(error: BaseException) -> BaseException:
     return error
 
 
-class Uncopied:
-    """No pickles; copies and clones are the same object."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("guarded data cannot be pickled. Protect the table again in the other "
-                        "process")
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-    def __sklearn_clone__(self) -> Self:
-        return self
-
-
 class Opaque(Uncopied):
     """Nor any field."""
 
     __slots__ = ("__weakref__",)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled, or go to another process")
+    _UNPICKLED = "a {} cannot be pickled, or go to another process"

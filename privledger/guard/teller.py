@@ -44,7 +44,6 @@ from privledger.graph.register import MECHANISMS
 from privledger.graph.remember import charging
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import observed
-from privledger.guard.opaque import Uncopied
 from privledger.guard.policing import forbids, refuse_forbidden
 from privledger.guard.recalled import (
     Answered,
@@ -70,7 +69,7 @@ from privledger.ledger import Budget, History, Receipt, State, audit, events, pl
 from privledger.ledger.holder import now, this_process
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import left_of, total_of
-from privledger.mutex import Mutex
+from privledger.mutex import Mutex, Uncopied
 from privledger.noise.source import NoiseSource
 from privledger.rounding import as_written, exact, non_negative, positive, probability, upward
 from privledger.tables.columns import TableFacts

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from privledger.engines.driver import ChunkTable
 from privledger.errors import NotGranted
 from privledger.guard.enrolling import EnrolmentState
-from privledger.guard.opaque import Uncopied
-from privledger.mutex import Mutex, deliver
+from privledger.mutex import Mutex, Uncopied, deliver
 from privledger.questions.asking import Held, Task
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import MISSING, Columns, TableFacts, has_label

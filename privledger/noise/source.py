@@ -6,13 +6,14 @@ import hashlib
 import os
 import threading
 import weakref
-from typing import Final, Literal, NoReturn, Protocol, Self, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
+from privledger.mutex import Uncopied
 from privledger.noise import discrete, exact_choice, samplers, top_k
 from privledger.noise.samplers import threshold
 from privledger.rounding import count
@@ -188,7 +189,7 @@ class ExactSource:
         return top_k.top_k(scores, k, rate, noise, self._words, gamma=gamma)
 
 
-class SystemSource(ExactSource):
+class SystemSource(Uncopied, ExactSource):
     """Exact noise from operating-system entropy. There is no seed, on purpose.
 
     Safe to share between threads. A forked child starts from an empty buffer. Copies are the
@@ -203,6 +204,7 @@ class SystemSource(ExactSource):
     """
 
     private = True
+    _UNPICKLED = "a SystemSource cannot be pickled: its noise would be drawn twice"
 
     def __init__(self) -> None:
         self._pool = _Pool()
@@ -237,15 +239,6 @@ class SystemSource(ExactSource):
         size = count("size", size, least=0)
         checked = samplers.checked_scale("scale", scale, size)
         return samplers.rounded(samplers.LAPLACE, checked, size, self._words)
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a SystemSource cannot be pickled: its noise would be drawn twice")
 
     def _words(self, size: int) -> NDArray[np.uint64]:
         pool = self._pool

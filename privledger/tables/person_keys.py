@@ -13,12 +13,13 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
+from privledger.mutex import Uncopied
 
 LEAST = 16
 """Bytes of a key that is given as bytes. A new one has 32."""
@@ -33,13 +34,14 @@ KeyGiven: TypeAlias = "bytes | str | os.PathLike[str] | PeopleKey"
 """A key, or where it is: bytes, the path of its file, or what was made of it."""
 
 
-class PeopleKey:
+class PeopleKey(Uncopied):
     """A key that can mark, and shows nothing of itself.
 
     It holds the two halves of HMAC-SHA256 with the key in them, never the key.
     """
 
     __slots__ = ("_inner", "_outer")
+    _UNPICKLED = "a people key cannot be pickled: the other process has to open its file"
 
     def __init__(self, key: bytes) -> None:
         if not isinstance(key, bytes) or len(key) < LEAST:
@@ -66,15 +68,6 @@ class PeopleKey:
 
     def __repr__(self) -> str:
         return "PeopleKey(hidden)"
-
-    def __copy__(self) -> PeopleKey:
-        return self
-
-    def __deepcopy__(self, memo: object) -> PeopleKey:
-        return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a people key cannot be pickled: the other process has to open its file")
 
 
 def passing_people_key() -> PeopleKey:
