@@ -18,7 +18,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from privledger.errors import InvalidPlan
 
@@ -65,7 +65,7 @@ def parse_json(text: str, name: str, what: str) -> Any:
         InvalidPlan: it is no such JSON; the message says line and column where there are any.
     """
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        return strict_json(text)
     except RecursionError:
         raise InvalidPlan(what, name, _DEEPEST) from None
     except json.JSONDecodeError as error:
@@ -156,15 +156,16 @@ def read_plain(path: str | Path, most: int) -> tuple[os.stat_result, bytes]:
         os.close(descriptor)
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Put a file in place, whole or not at all, readable by its owner only.
+def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Put a file in place, whole or not at all, readable by its owner only or by `mode`.
 
     Raises:
         OSError: nothing was put there.
     """
-    beside = path.with_name(f"{path.name}.{token_hex(4)}")
+    beside = path.with_name(f".{path.name}.{token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(beside, flags, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
@@ -173,6 +174,11 @@ def write_whole(path: Path, data: bytes) -> None:
     finally:
         with suppress(OSError):
             os.unlink(beside)
+
+
+def strict_json(text: str | bytes) -> Any:
+    """JSON without NaN, and without a key given twice. Raises `ValueError` or `RecursionError`."""
+    return json.loads(text, object_pairs_hook=_once, parse_constant=no_number)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -184,7 +190,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_number(text: str) -> float:
+def no_number(text: str) -> NoReturn:
+    """Refuse NaN and Infinity, which Python's reader of JSON would take."""
     raise ValueError(f"{text} is no number of JSON")
 
 

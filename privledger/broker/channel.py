@@ -10,12 +10,13 @@ import json
 import os
 import select
 import time
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from attrs import define, field
 
 from privledger.broker.allowance import LimitsWatch
 from privledger.errors import IsolationError, IsolationLimit
+from privledger.reading import no_number
 from privledger.tables.values import Json
 
 MIB = 2**20
@@ -23,9 +24,6 @@ MOST_VALUES = 1_000_000  # of one message: an empty list takes a byte to say and
 _STEP = 1 << 20
 _TICK = 0.2  # seconds between two looks at the other process
 
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(word)
 
 
 def written_message(message: dict[str, object]) -> bytes:
@@ -42,7 +40,7 @@ def parsed(data: bytes | bytearray) -> Json:
     if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise IsolationError(f"a message of more than {MOST_VALUES} values")
     try:
-        found = json.loads(data, parse_constant=_no_number)
+        found = json.loads(data, parse_constant=no_number)
     except (ValueError, RecursionError):
         raise IsolationError("the other process broke the protocol: not JSON") from None
     if not isinstance(found, dict):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +30,7 @@ from privledger.gate import NOT_TRUSTED
 from privledger.ledger import History
 from privledger.ledger.view_records import note_of
 from privledger.numerals import many
+from privledger.reading import write_whole
 from privledger.reports import Survey
 from privledger.reports.page import Page, ShownPerson, distrusted, page_of, render_page
 from privledger.reports.spend import laid_out
@@ -121,16 +120,9 @@ def _undisturbed() -> Iterator[None]:
 
 def write(output: str, data: bytes, *, confidential: bool) -> None:
     """The whole file at once: nobody ever sees a half, and an old page stays until then."""
-    place = Path(output)
-    fresh = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        with os.fdopen(os.open(fresh, flags, PRIVATE_FILE if confidential else OPEN_FILE),
-                       "wb") as file:
-            file.write(data)
-        os.replace(fresh, place)
+        write_whole(Path(output), data, PRIVATE_FILE if confidential else OPEN_FILE)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise click.UsageError(f"{output} cannot be written: {error.strerror}") from None
 
 

@@ -15,14 +15,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import math
 import os
 import stat
-import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -32,6 +30,7 @@ from privledger.errors import ModelError, PrivledgerError
 from privledger.graph import canonical
 from privledger.plugins import load_learner
 from privledger.plugins.model_tree import DTYPES, Records, TreeReader, Writer
+from privledger.reading import strict_json, write_whole
 from privledger.rounding import MOST_COUNT, count
 from privledger.tables.schema import Schema
 
@@ -88,22 +87,11 @@ def model_file(data: bytes) -> ModelFile:
     return ModelFile(header, _arrays(header["arrays"], data, begin))
 
 
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(word)
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key twice")
-    return found
-
-
 def _header(text: bytes) -> dict[str, Any]:
     if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise ModelError(f"a model file with more than {MOST_VALUES} values in its header")
     try:
-        found = json.loads(text, parse_constant=_no_number, object_pairs_hook=_pairs)
+        found = strict_json(text)
     except (ValueError, RecursionError):
         raise ModelError("a model file whose header is not JSON") from None
     if not isinstance(found, dict) or set(found) != _KEYS or found["format"] != 1 or any(
@@ -174,15 +162,7 @@ def write_model(model: ModelFile, path: str | Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    place = Path(path)
-    number, name = tempfile.mkstemp(dir=place.absolute().parent, prefix=f".{place.name}.")
-    try:
-        with open(number, "wb") as file:
-            file.write(model_bytes(model))
-        os.replace(name, place)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(Path(path), model_bytes(model))
 
 
 # Fitted learners <-> model files.
