@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from attrs import asdict, define, field, frozen
@@ -69,7 +69,7 @@ class BrokeredLedger(Uncopied):
     _channel: Ends = field(alias="channel")
     _describer: WireDescriber = field(alias="describer")
     path: str = "in another process"
-    _UNPICKLED: ClassVar[str] = "a ledger cannot be pickled"
+    _UNPICKLED = "a ledger cannot be pickled"
     on_release: Any = None
 
     def _ask(self, what: str, **fields: Any) -> Json:
@@ -118,7 +118,7 @@ class BrokeredLedger(Uncopied):
 class BrokeredSession(Uncopied):
     """As `Session`; every release is charged and answered by the other process."""
 
-    _UNPICKLED: ClassVar[str] = "a session cannot be pickled or copied to another process"
+    _UNPICKLED = "a session cannot be pickled or copied to another process"
     plan: Node
     grant: str
     _number: int = field(alias="number")

@@ -18,7 +18,7 @@ from privledger.broker.failures import error_out, number_out
 from privledger.broker.wire import WireReader
 from privledger.errors import IsolationLimit, LearnerError, NotGranted, PrivledgerError
 from privledger.graph import IndividualFilter, Node, canonical, cost_of
-from privledger.graph.remember import charging
+from privledger.graph.fold import charging
 from privledger.guard import Scope, Session
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger, _request

@@ -41,7 +41,7 @@ from privledger.errors import InvalidPlan, LedgerCorrupt
 from privledger.gate import NOT_TRUSTED
 from privledger.graph import canonical
 from privledger.ledger.checkpoint import consistency, inclusion, leaf, root
-from privledger.ledger.holder import now
+from privledger.ledger.entries import now
 from privledger.ledger.store import Row
 from privledger.numerals import many
 from privledger.reading import load_json

@@ -14,7 +14,7 @@ from attrs import evolve
 from privledger.accounting import Cost, Relation, maximum, sequential
 from privledger.accounting.deadline import check_time
 from privledger.errors import UnsupportedNode
-from privledger.graph.fold import Orders, cost_of, fold
+from privledger.graph.fold import Orders, cost_of, fold, remembered
 from privledger.graph.meter import Unit, flatten, insides, opening, opens_alike
 from privledger.graph.nodes import (
     AsReplaceOne,
@@ -28,7 +28,6 @@ from privledger.graph.nodes import (
     holds,
     row_of,
 )
-from privledger.graph.remember import remembered
 
 
 @fold.register

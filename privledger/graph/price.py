@@ -23,9 +23,8 @@ from privledger.accounting import (
 from privledger.errors import InvalidPlan, InvalidValue
 from privledger.graph.explain import Explanation
 from privledger.graph.explain import explain as explain_price
-from privledger.graph.fold import cost_of
+from privledger.graph.fold import cost_of, remembered
 from privledger.graph.nodes import Node, check_node
-from privledger.graph.remember import remembered
 from privledger.rounding import non_negative, number, positive, probability
 
 

@@ -11,8 +11,8 @@ from privledger.guard.policing import check_creation, policy_caps
 from privledger.guard.reserve import filter_fixed
 from privledger.ledger import FORMAT, Budget, Cap, Policy, State, fixed_filter
 from privledger.ledger.codec import decode, encode
+from privledger.ledger.entries import now
 from privledger.ledger.events import Created, Event, FilterFixed
-from privledger.ledger.holder import now
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from privledger.rounding import exact

@@ -32,8 +32,8 @@ from privledger.guard.opaque import Opaque
 from privledger.guard.policing import refuse_forbidden
 from privledger.guard.reserve import reserve
 from privledger.ledger import History, events, plain_labels
+from privledger.ledger.entries import now, this_process
 from privledger.ledger.events import Settled
-from privledger.ledger.holder import now, this_process
 from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.rounding import positive, probability

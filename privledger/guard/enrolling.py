@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, NotGranted
 from privledger.ledger import History, State
+from privledger.ledger.entries import now
 from privledger.ledger.events import Enrolled, Event
-from privledger.ledger.holder import now
 from privledger.ledger.roster import Roster, batch_pieces, member_pieces, newcomers
 from privledger.ledger.view_people import PersonSpend, person_spend
 from privledger.mutex import Mutex

@@ -29,9 +29,9 @@ from privledger.guard.reserve import check_effort
 from privledger.guard.spends import Scope
 from privledger.guard.teller import Request, Teller
 from privledger.ledger import Budget, Cap, History, Origins, Policy, State, correction, window_name
+from privledger.ledger.entries import now
 from privledger.ledger.events import Event, WindowOpened
 from privledger.ledger.history import first_entries
-from privledger.ledger.holder import now
 from privledger.ledger.settle import settle_left, take_up
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import charges_of

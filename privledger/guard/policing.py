@@ -14,8 +14,8 @@ from privledger.ledger import (
     origin_findings,
     request_origins,
 )
+from privledger.ledger.entries import now
 from privledger.ledger.events import Granted, Refused, ScopeOpened
-from privledger.ledger.holder import now
 from privledger.rounding import exact
 
 

@@ -23,8 +23,8 @@ from privledger.guard.mirror import remember_schema
 from privledger.guard.teller import short_name
 from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import History
+from privledger.ledger.entries import now
 from privledger.ledger.events import Protected
-from privledger.ledger.holder import now
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import KEY_BYTES, NoiseSource
 from privledger.tables.chunk import Rows

@@ -24,7 +24,7 @@ from privledger.errors import (
     ScopeBusy,
 )
 from privledger.graph import IndividualFilter, Node, cost_of, from_json
-from privledger.graph.remember import charging
+from privledger.graph.fold import charging
 from privledger.guard.policing import learner_of
 from privledger.guard.spends import Scope, grants_of, worst_of
 from privledger.ledger import (
@@ -36,7 +36,7 @@ from privledger.ledger import (
     own_epsilon,
 )
 from privledger.ledger.decide import Charge, Refusal, limits, may_come
-from privledger.ledger.entries import Entry
+from privledger.ledger.entries import Entry, is_gone, now
 from privledger.ledger.events import (
     Crashed,
     Event,
@@ -47,7 +47,6 @@ from privledger.ledger.events import (
     Refused,
     ScopeOpened,
 )
-from privledger.ledger.holder import is_gone, now
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.line import (
     MOST_PLACES,

@@ -34,8 +34,8 @@ from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, desk_of, published_best
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
+from privledger.ledger.entries import now
 from privledger.ledger.events import Aborted, Answer, Settled
-from privledger.ledger.holder import now
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex

@@ -22,6 +22,7 @@ from privledger.errors import (
 from privledger.findings import Finding
 from privledger.graph import IndividualFilter, Node, cost_of, from_json, to_json
 from privledger.graph.additive import Gaussian
+from privledger.graph.fold import charging
 from privledger.graph.nodes import (
     Correlated,
     FixedSizeSample,
@@ -41,7 +42,6 @@ from privledger.graph.nodes import (
     children,
 )
 from privledger.graph.register import MECHANISMS
-from privledger.graph.remember import charging
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import observed
 from privledger.guard.policing import forbids, refuse_forbidden
@@ -66,7 +66,7 @@ from privledger.guard.session import Booking, GrantedPlan
 from privledger.guard.spends import Scope, own_scope
 from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import Budget, History, Receipt, State, audit, events, plain_labels
-from privledger.ledger.holder import now, this_process
+from privledger.ledger.entries import now, this_process
 from privledger.ledger.store import Store
 from privledger.ledger.view_charges import left_of, total_of
 from privledger.mutex import Mutex, Uncopied

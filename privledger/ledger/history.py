@@ -28,9 +28,8 @@ from privledger.ledger.checkpoint import (
 )
 from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.decide import Room
-from privledger.ledger.entries import Entry, is_whole, make_entry
+from privledger.ledger.entries import Entry, is_gone, is_whole, lease_is_over, make_entry, now
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
-from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
 from privledger.ledger.state import GrantIsClosed, GrantState, State
 from privledger.ledger.store import (

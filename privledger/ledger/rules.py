@@ -28,8 +28,8 @@ from privledger.graph import (
     from_json,
     trusts,
 )
+from privledger.graph.fold import unshared
 from privledger.graph.nodes import holds
-from privledger.graph.remember import unshared
 from privledger.ledger.codec import SHAPES, check_fields, check_together, encode
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
 from privledger.ledger.entries import FORMAT

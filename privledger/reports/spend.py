@@ -15,10 +15,9 @@ from privledger.findings import Finding
 from privledger.ledger import Entry, History, Policy, State, Store, audit
 from privledger.ledger.auditing import MOST_FINDINGS, chain_findings
 from privledger.ledger.checkpoint import remembered_receipt
-from privledger.ledger.entries import entries_of
+from privledger.ledger.entries import entries_of, is_gone, lease_is_over, now
 from privledger.ledger.events import Corrected, Crashed, Granted, Holder, Released, Settled
 from privledger.ledger.history import SameEntries
-from privledger.ledger.holder import is_gone, lease_is_over, now
 from privledger.ledger.line import is_over
 from privledger.ledger.view import Comparison, ReleaseLine, View, figures_of, view_of
 from privledger.ledger.view_charges import (

@@ -41,8 +41,8 @@ from privledger.mutex import Mutex
 from privledger.storage import catalog
 from privledger.storage import postgres_sql as sql
 from privledger.storage.address import parse_address
-from privledger.storage.forks import never_close
 from privledger.storage.migrate import allow, check_version, migrate
+from privledger.storage.place import never_close
 from privledger.storage.postgres_sql import Connection, driver, explain_failure
 
 MOST_HELD = 100_000

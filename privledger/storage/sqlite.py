@@ -27,10 +27,8 @@ from privledger.ledger.events import Corrected, Crashed, ScopeOpened, Settled
 from privledger.ledger.store import PLACE, Row
 from privledger.mutex import Mutex, delivered
 from privledger.reading import kind_of
-from privledger.storage.forks import Forking
-from privledger.storage.making import finish_making, make_file, put_file, take_back
 from privledger.storage.memory import Believing
-from privledger.storage.place import Place, registry
+from privledger.storage.place import Forking, Place, registry
 from privledger.storage.sqlite_open import (
     APPLICATION_ID,
     CHECKPOINTS,
@@ -45,11 +43,15 @@ from privledger.storage.sqlite_open import (
     every_row,
     file_key,
     file_vector,
+    finish_making,
     is_readable_format,
     last_checkpoint,
     look_at_file,
+    make_file,
     names_in,
     next_rows,
+    put_file,
+    take_back,
     translate,
     unmark,
 )

@@ -17,8 +17,8 @@ from throughput import _noise
 
 import privledger as pl
 from privledger.graph import cost_of
+from privledger.ledger.entries import this_process
 from privledger.ledger.events import Event, Granted, Released, Settled
-from privledger.ledger.holder import this_process
 from privledger.ledger.log import released_node
 
 GRANTS = 100_000

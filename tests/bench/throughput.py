@@ -25,8 +25,8 @@ from measure import fsync_rate, spread, status_megabytes, table
 import privledger as pl
 from privledger.graph import cost_of
 from privledger.ledger import audit
+from privledger.ledger.entries import this_process
 from privledger.ledger.events import Event, Granted, Holder, Released, Settled
-from privledger.ledger.holder import this_process
 from privledger.ledger.log import ReleaseLog, released_node
 from privledger.reports import survey
 from privledger.storage import store_at

@@ -15,7 +15,7 @@ from privledger.broker import DEFAULTS, Limits
 from privledger.broker.allowance import ResourceLimits
 from privledger.broker.server import Server, scope_prefix
 from privledger.errors import IsolationLimit
-from privledger.graph import remember
+from privledger.graph import fold
 from privledger.tables.values import array_out
 from tests.all_cases import all_cases
 from tests.bodies import body_of
@@ -223,7 +223,7 @@ def test_no_process_is_left(start, tiny):
 def test_a_request_finds_the_price_that_was_made_before_its_lock(tiny, monkeypatch):
     """Else it is made again while others wait for the ledger."""
     made = []
-    monkeypatch.setattr(remember, "check_time", lambda: made.append(1))
+    monkeypatch.setattr(fold, "check_time", lambda: made.append(1))
     server = Server(tiny[1], "x")
     real = Server._priced
     monkeypatch.setattr(Server, "_priced", lambda *given: (real(*given), made.clear())[0])

@@ -10,7 +10,7 @@ from attrs import asdict
 
 import privledger as pl
 from privledger.ledger import History
-from privledger.ledger.holder import this_process
+from privledger.ledger.entries import this_process
 from privledger.storage import SQLiteStore
 from tests.bodies import said
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import privledger as pl
-from privledger.storage import making
+from privledger.storage import sqlite_open
 from tests.faults.small import die, guard, in_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
@@ -60,7 +60,7 @@ class Doomed:
 
 def test_a_disk_with_no_room_for_its_log_keeps_no_empty_ledger(tmp_path, monkeypatch):
     """The file itself would fit: only what its first opening writes beside it would not."""
-    room, wrote = len(making._content([])) + 40_000, [0]
+    room, wrote = len(sqlite_open._content([])) + 40_000, [0]
 
     def write(descriptor, data):
         wrote[0] += len(data)
@@ -102,7 +102,7 @@ def whole_or_nothing(path):
 def test_killed_at_every_step(tmp_path, monkeypatch, step, when):
     path = tmp_path / "l.db"
     with monkeypatch.context() as patch:
-        patch.setattr(making, "os", Doomed(step, when))
+        patch.setattr(sqlite_open, "os", Doomed(step, when))
         assert in_child(lambda: create(path)) == signal.SIGKILL
     for left in os.listdir(tmp_path):
         assert left == "l.db" or left.startswith("l.db.unfinished-")
@@ -116,7 +116,7 @@ def test_the_second_name_of_a_killed_maker_is_taken_away_by_whoever_comes(
         tmp_path, monkeypatch, read_only):
     path = tmp_path / "l.db"
     with monkeypatch.context() as patch:
-        patch.setattr(making, "os", Doomed("unlink", "before"))
+        patch.setattr(sqlite_open, "os", Doomed("unlink", "before"))
         assert in_child(lambda: create(path)) == signal.SIGKILL
     assert path.stat().st_nlink == 2
     pl.Ledger.open(path, read_only=read_only).close()
@@ -128,7 +128,7 @@ def test_the_second_name_of_a_killed_maker_is_taken_away_by_whoever_comes(
 def test_a_step_that_fails_leaves_nothing(tmp_path, monkeypatch, step, error):
     path = tmp_path / "l.db"
     with monkeypatch.context() as patch:
-        patch.setattr(making, "os", Doomed(step, "", error))
+        patch.setattr(sqlite_open, "os", Doomed(step, "", error))
         with pytest.raises(pl.LedgerError, match="othing was made"):
             create(path)
     assert os.listdir(tmp_path) == []
@@ -227,7 +227,7 @@ def test_the_unfinished_file_is_for_its_owner(tmp_path, monkeypatch):
     before = os.umask(0)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(making, "os", Doomed("fchmod", "before"))
+            patch.setattr(sqlite_open, "os", Doomed("fchmod", "before"))
             in_child(lambda: create(tmp_path / "l.db"))
     finally:
         os.umask(before)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.broker.failures import error_in, error_out
 from privledger.cli import main
-from privledger.storage import making
+from privledger.storage import sqlite_open
 from privledger.storage.sqlite import SQLiteStore
 
 KILLED = """
@@ -67,7 +67,7 @@ def test_one_that_was_written_to_is_not_taken_back(tmp_path):
     data = ledger.protect({"x": [0.5]}, pl.Schema("t", (
         pl.Column("x", "numeric", "feature", 0.0, 1.0),)))
     ledger.request(pl.Laplace(4.0), data)
-    making.take_back(path, first)
+    sqlite_open.take_back(path, first)
     assert path.exists()
 
 

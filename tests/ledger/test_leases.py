@@ -8,7 +8,7 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.ledger.codec import decode
-from privledger.ledger.holder import lease_is_over
+from privledger.ledger.entries import lease_is_over
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 BEGUN, LATER = "2026-01-01T00:00:00+00:00", "2026-01-01T01:00:00+00:00"

@@ -14,9 +14,8 @@ import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger import settle
 from privledger.ledger.codec import decode, encode
-from privledger.ledger.entries import Entry, make_entry, text_hash
+from privledger.ledger.entries import Entry, make_entry, now, text_hash
 from privledger.ledger.events import Refused
-from privledger.ledger.holder import now
 from privledger.ledger.line import QueuePosition
 from privledger.storage import store_at
 from privledger.storage.address import parse_address
