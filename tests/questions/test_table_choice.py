@@ -82,12 +82,12 @@ def test_both_bounds_are_attained():
 
 
 def test_the_choice_has_the_law_of_the_exponential_mechanism():
-    """40,000 draws: each frequency within 6 standard deviations, 3 * 2e-9 false alarms."""
+    """10,000 draws: each frequency within 6 standard deviations, 3 * 2e-9 false alarms."""
     asked, records = choice(np.ones(CELLS) / 2), rows_of([(0, 1, 1), (1, 1, 0), (0, 2, 1)])
     rate = asked.prepare(pl.Exponential(2.0), "add_remove")
     sketch = asked.sketch(records, rate)
     noise = Noise(pl.Exponential(2.0), rate, SystemSource())
-    many = 40_000
+    many = 10_000
     found = Counter(int(asked.finish(sketch, noise)) for _ in range(many))
     law = np.exp(rate * asked.scores(sketch, 1))
     law /= law.sum()
