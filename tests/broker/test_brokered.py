@@ -62,37 +62,26 @@ def test_every_derivation_and_query_gives_the_same_answers(start, tiny_simulated
                                      {"individual_filter": "renyi", "sampling_rate": 0.5}])
 def test_s_gbdt_is_the_same_model(options):
     """Same noise, same public choices: the same predictions, up to the last bits of a float."""
-    schema = pl.Schema.load(EXAMPLES / "pay.schema.json")
-    table = pl.read_table(EXAMPLES / "pay.csv", schema)
-    params = {"epsilon": 1.0, "delta": 1e-6, "n_trees": 20, "random_state": 3} | options
-    found = []
-    for make in (lambda: find_learner("sgbdt-regressor").load()(**params, schema=schema),
-                 lambda: remote(params, schema)):
-        data = simulated().protect(*table, schema)
-        learner = make()
-        found.append(learner.fit(data).predict(table[0]))
-        if isinstance(learner, RemoteLearner):
-            learner.close()
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+    same_model({"epsilon": 1.0, "delta": 1e-6, "n_trees": 20, "random_state": 3} | options)
 
 
 def test_bins_that_a_confined_learner_buys_are_the_same():
     """Declared rows say that the table is large: histograms are released, cuts come back."""
-    schema = evolve(pl.Schema.load(EXAMPLES / "pay.schema.json"), expected_rows=10**7,
-                    expected_rows_provenance="declared")
-    table = pl.read_table(EXAMPLES / "pay.csv", schema)
-    params, name = {"epsilon": 1.0, "random_state": 3}, "joint-tree-regressor"
-    found = []
-    for make in (lambda: find_learner(name).load()(**params, schema=schema),
-                 lambda: remote(params, schema, name)):
-        data = simulated().protect(*table, schema)
-        learner = make()
-        found.append(learner.fit(data).predict(table[0]))
-        if isinstance(learner, RemoteLearner):
-            learner.close()
-        else:
-            assert any(learner.forest_.trees[0].cells.bins.cuts)
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+    owned = same_model({"epsilon": 1.0, "random_state": 3}, "joint-tree-regressor",
+                       expected_rows=10**7, expected_rows_provenance="declared")
+    assert any(owned.forest_.trees[0].cells.bins.cuts)
+
+
+def same_model(params, name="sgbdt-regressor", **facts):
+    """The learner that was fitted here; a confined one predicts the same."""
+    schema = evolve(pl.Schema.load(EXAMPLES / "pay.schema.json"), **facts)
+    X, y = pl.read_table(EXAMPLES / "pay.csv", schema)
+    here = find_learner(name).load()(**params, schema=schema)
+    there = remote(params, schema, name)
+    found = [learner.fit(simulated().protect(X, y, schema)).predict(X) for learner in (here, there)]
+    there.close()
+    np.testing.assert_allclose(*found, rtol=1e-12)
+    return here
 
 
 def remote(params, schema, name="sgbdt-regressor"):

@@ -89,9 +89,10 @@ def fails(session):
     return caught.value
 
 
-def test_one_failure_is_tried_again(place, monkeypatch):
+@pytest.mark.parametrize("at", ["begin", "answer"])
+def test_one_failure_or_lost_answer_is_tried_again(place, monkeypatch, at):
     ledger, session = opened(place)
-    fail(ledger)
+    fail(ledger, at)
     monkeypatch.setattr("privledger.mutex.threads.sleep", lambda seconds: heal(ledger),
                         raising=False)
     session.close()
@@ -191,15 +192,6 @@ def test_the_next_session_that_can_be_settled_settles_the_others(place):
     heal(ledger)
     ledger.request(G, guard(ledger)).close()
     assert sorted(items(place)) == [("settled", 0), ("settled", 3)] and not spills(place)
-
-
-def test_an_answer_that_was_lost_is_no_failure(place, monkeypatch):
-    ledger, session = opened(place)
-    fail(ledger, "answer")
-    monkeypatch.setattr("privledger.mutex.threads.sleep", lambda seconds: heal(ledger),
-                        raising=False)
-    session.close()
-    assert items(place) == [("settled", MANY)] and not spills(place)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])

@@ -71,40 +71,33 @@ def test_one_that_was_written_to_is_not_taken_back(tmp_path):
     assert path.exists()
 
 
-def test_an_interrupt_in_a_callback_of_the_collector_is_delivered():
-    """In a process of its own: an interrupt is for its main thread."""
-    script = """
-import time, weakref
+CALLBACK = """
+import weakref
 from privledger.mutex import delivered
-class Held: pass
 def callback(_):
     with delivered():
         raise KeyboardInterrupt
 held = Held()
 kept = weakref.ref(held, callback)
-try:
-    del held
-    for _ in range(12_000): time.sleep(0.01)
-except KeyboardInterrupt:
-    print("delivered")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                          check=False, timeout=120)
-    assert (done.stdout, done.stderr) == ("delivered\n", "")
-
-
-def test_an_interrupt_while_a_handle_goes_is_delivered():
-    """As the one above, of what stands behind the handles of learners."""
-    script = """
-import time
+HANDLE = """
 from privledger.guard import vault
-class Held: pass
 class Place(dict):
     def get(self, number):
         raise KeyboardInterrupt
 held = Held()
 vault._hide(held, "what")
 vault._BEHIND, kept = Place(), vault._BEHIND
+"""
+
+
+@pytest.mark.parametrize("what", [CALLBACK, HANDLE], ids=["a callback", "a learner's handle"])
+def test_an_interrupt_while_the_collector_is_at_work_is_delivered(what):
+    """In a process of its own: an interrupt is for its main thread."""
+    script = f"""
+import time
+class Held: pass
+{what}
 try:
     del held
     for _ in range(12_000): time.sleep(0.01)

@@ -17,6 +17,7 @@ from privledger.noise.samplers import integers_below
 from privledger.questions.asking import _cut
 from privledger.questions.cells import CoinCells
 from privledger.questions.question import Step
+from tests.all_cases import all_cases
 
 N = 60
 COLUMNS = (
@@ -230,16 +231,22 @@ def test_coins_below_a_cut_are_refused(cells):
     refuses(ledger, data, query, cut(0.5, 10))
 
 
-@pytest.mark.parametrize("changed", [
-    {"size": 0}, {"size": 11}, {"size": True}, {"out_of": 0}, {"out_of": 59}, {"out_of": 10.0},
-    {"rate": 0.0}, {"rate": 1.5}, {"rate": float("nan")}, {"rate": 0.6}, {"kind": "poisson"},
-    {"kind": "fixed"}])
-def test_a_context_that_was_changed_is_refused(changed):
+@all_cases(("name", "changed"), [
+    *(("cut", one) for one in (
+        {"size": 0}, {"size": 11}, {"size": True}, {"out_of": 0}, {"out_of": 59}, {"out_of": 10.0},
+        {"rate": 0.0}, {"rate": 1.5}, {"rate": float("nan")}, {"rate": 0.6}, {"kind": "poisson"},
+        {"kind": "fixed"})),
+    *(("allocated", one) for one in (
+        {"parts": 4}, {"parts": 1}, {"parts": 3.0}, {"part": 3}, {"part": -1}, {"part": True},
+        {"kind": "part"}, {"kind": "poisson", "part": 0, "rate": 1.0}))])
+def test_a_context_that_was_changed_is_refused(name, changed):
     ledger, data = guarded()
-    step = data.truncated_poisson(0.5, 10, ANY).steps[0]
+    handle, node = {
+        "cut": (data.truncated_poisson(0.5, 10, ANY), cut(0.5, 10)),
+        "allocated": (data.random_allocation(3)[0], pl.nodes.RandomAllocation(3, TINY))}[name]
     query = data.count()
-    object.__setattr__(query.data, "steps", (Step(evolve(step.context, **changed)),))
-    refuses(ledger, data, query, cut(0.5, 10), pl.errors.PrivledgerError)
+    object.__setattr__(query.data, "steps", (Step(evolve(handle.steps[0].context, **changed)),))
+    refuses(ledger, data, query, node, pl.errors.PrivledgerError)
 
 
 # --- random allocations -------------------------------------------------------------------------
@@ -341,17 +348,6 @@ def test_behind_or_around_a_filter_they_are_refused(handle):
         query = data.count()
         object.__setattr__(query.data, "steps", steps)
         refuses(ledger, data, query, TINY)
-
-
-@pytest.mark.parametrize("changed", [
-    {"parts": 4}, {"parts": 1}, {"parts": 3.0}, {"part": 3}, {"part": -1}, {"part": True},
-    {"kind": "part"}, {"kind": "poisson", "part": 0, "rate": 1.0}])
-def test_an_allocation_that_was_changed_is_refused(changed):
-    ledger, data = guarded()
-    step = data.random_allocation(3)[0].steps[0]
-    query = data.count()
-    object.__setattr__(query.data, "steps", (Step(evolve(step.context, **changed)),))
-    refuses(ledger, data, query, pl.nodes.RandomAllocation(3, TINY), pl.errors.PrivledgerError)
 
 
 def test_one_allocation_of_two_tables_parts_is_two():

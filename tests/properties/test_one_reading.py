@@ -164,20 +164,11 @@ def records(ledger, view):
 
 
 @pytest.mark.parametrize("kind", FILTERS)
-def test_every_reader_says_the_same(kind):
-    @settings(max_examples=8, deadline=None, suppress_health_check=QUIET, phases=PHASES)
-    @given(lives(kind, 14))
-    def law(happening):
-        holds(kind, happening)
-
-    law()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", FILTERS)
-def test_every_reader_says_the_same_of_many(kind):
-    @settings(max_examples=300, deadline=None, suppress_health_check=QUIET, phases=PHASES)
-    @given(lives(kind, 40))
+@pytest.mark.parametrize(("examples", "steps"), [
+    (8, 14), pytest.param(300, 40, marks=pytest.mark.slow)])
+def test_every_reader_says_the_same(kind, examples, steps):
+    @settings(max_examples=examples, deadline=None, suppress_health_check=QUIET, phases=PHASES)
+    @given(lives(kind, steps))
     def law(happening):
         holds(kind, happening)
 
