@@ -11,33 +11,14 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
 import privledger as pl
 from privledger.federation import Party, Run
 from privledger.federation.calls import answer_calls
 from privledger.federation.cards import read_card, read_identity
-from privledger.noise.source import SystemSource
 from privledger.tables.values import array_in, array_out
-
-SCHEMA = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1),
-    pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-    pl.Column("y", "numeric", "target", 0, 20)))
-
-
-class Silent(SystemSource):
-    """No noise at all: only to compare sums. Never outside a test."""
-
-    def gaussian(self, sigma, size):
-        return np.zeros(size, dtype=np.int64)
-
-
-def table(n, seed=0):
-    """Features and target that the model can learn."""
-    rng = np.random.default_rng(seed)
-    X = {"size": rng.uniform(0, 1, n), "colour": rng.choice(["red", "green", "blue"], n)}
-    return X, 10 * X["size"] + 5 * (X["colour"] == "red")
+from tests.worlds import MADE_UP as SCHEMA
+from tests.worlds import Silent
+from tests.worlds import made_up as table
 
 
 class Told:

@@ -22,9 +22,8 @@ from privledger.federation import (
     public_key,
     verify_statements,
 )
+from tests.worlds import SIZES as SCHEMA
 
-SCHEMA = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1), pl.Column("y", "numeric", "target", 0, 20)))
 BUDGET = pl.Budget(3.0, 1e-6)
 LEAF = pl.Gaussian(20.0)
 

@@ -23,28 +23,13 @@ from privledger.federation import (
     public_key,
     verify_statements,
 )
-from privledger.noise.source import SystemSource
 from tests.all_cases import all_cases
+from tests.worlds import MADE_UP as SCHEMA
+from tests.worlds import Silent
+from tests.worlds import made_up as table
 
-SCHEMA = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1),
-    pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-    pl.Column("y", "numeric", "target", 0, 20)))
 BUDGET = pl.Budget(3.0, 1e-6)
 PLAN = pl.Gaussian(2.0)
-
-
-class Silent(SystemSource):
-    """No noise at all: only to compare sums. Never outside a test."""
-
-    def gaussian(self, sigma, size):
-        return np.zeros(size, dtype=np.int64)
-
-
-def table(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = {"size": rng.uniform(0, 1, n), "colour": rng.choice(["red", "green", "blue"], n)}
-    return X, 10 * X["size"] + 5 * (X["colour"] == "red")
 
 
 def guarded(X, y, source=None):

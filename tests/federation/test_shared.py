@@ -20,10 +20,8 @@ from privledger.reports.spend import ledger_report
 from privledger.tables.values import array_out
 from tests.all_cases import all_cases
 from tests.alone import verify_history
+from tests.worlds import SIZES as SCHEMA
 
-SCHEMA = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1),
-    pl.Column("y", "numeric", "target", 0, 20)))
 BUDGET = pl.Budget(3.0, 1e-6)
 LEAF = pl.Gaussian(20.0)
 

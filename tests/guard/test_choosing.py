@@ -12,6 +12,7 @@ from privledger.guard.vault import Pass, _vault_of
 from privledger.noise.seeded import SeededSource
 from privledger.questions.options import options_of
 from privledger.questions.question import Noise
+from tests.worlds import refuses
 
 EM = pl.Exponential(1.0)
 FIT = pl.Exponential(1.0, (-1, 0))
@@ -82,14 +83,6 @@ def test_permute_and_flip_chooses_features(few):
         answer = session.release(flip, choice)
     assert answer.feature.tolist() == [0]
     assert answer.cut.tolist() == [-1]
-
-
-def refuses(ledger, data, mechanism, choice, error=pl.errors.UnsupportedNode):
-    with ledger.request(mechanism, data) as session:
-        with pytest.raises(error):
-            session.release(mechanism, choice)
-        assert session.releases == 0
-    assert data._vault.opened == 0
 
 
 def test_mechanisms_that_cost_less_than_the_score_moves_are_refused(few):

@@ -12,6 +12,7 @@ import privledger as pl
 from privledger.errors import DataError
 from privledger.questions.question import rate_of
 from tests.bodies import body_of
+from tests.worlds import refuses
 
 SCHEMA = pl.Schema("few", (
     *(pl.Column(f"x{j}", "numeric", "feature", 0.0, 3.0) for j in range(4)),
@@ -83,14 +84,6 @@ def test_rates_are_what_the_bounds_allow(few):
             width = choice.bound.change[1] - choice.bound.change[0]
             assert (rate_of(pl.TopK(2, 1.0), choice, relation) * width
                     * choice.sensitivity(relation) < 1.0)
-
-
-def refuses(ledger, data, mechanism, choice, error=pl.errors.UnsupportedNode):
-    with ledger.request(mechanism, data) as session:
-        with pytest.raises(error):
-            session.release(mechanism, choice)
-        assert session.releases == 0
-    assert data._vault.opened == 0
 
 
 def test_refused_unread(few):

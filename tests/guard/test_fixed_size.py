@@ -16,21 +16,23 @@ from privledger.noise.samplers import subset
 from privledger.questions.cells import CoinCells
 from privledger.questions.question import Step
 from privledger.questions.votes import Votes
+from tests.worlds import PEOPLE as SCHEMA
+from tests.worlds import SIXTY as N
+from tests.worlds import SIXTY_X as X
+from tests.worlds import SIXTY_Y as Y
+from tests.worlds import refuses as refused_unread
+from tests.worlds import sixty
 
-SCHEMA = pl.Schema("people", (
-    pl.Column("size", "numeric", "feature", 0.0, 1.0),
-    pl.Column("colour", "categorical", "feature", categories=("red", "green")),
-    pl.Column("kind", "categorical", "target", categories=("a", "b", "c"))))
-N = 60
-X = {"size": np.arange(N) / N, "colour": np.array(["red", "green"], dtype=object)[np.arange(N) % 2]}
-Y = np.array(["a", "b", "c"])[np.arange(N) % 3]
 TINY = pl.Gaussian(1e-4)
 
 
 def guarded(relation="replace_one", **options):
-    given = {key: options.pop(key) for key in ("people",) if key in options}
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e12, 1e-6), relation=relation, **options)
-    return ledger, ledger.protect(X, Y, SCHEMA, **given)
+    return sixty(relation, **options)
+
+
+def refuses(ledger, data, query, node=None, error=pl.errors.UnsupportedNode):
+    refused_unread(ledger, data, TINY, query, error, r"[Nn]othing was read|out_of",
+                   node or pl.nodes.FixedSizeSample(10, N, TINY))
 
 
 def members(session, handle):
@@ -115,15 +117,6 @@ def test_people_are_drawn_whole():
 
 
 # --- refusals -----------------------------------------------------------------------------------
-
-def refuses(ledger, data, query, node=None, error=pl.errors.UnsupportedNode):
-    node = pl.nodes.FixedSizeSample(10, N, TINY) if node is None else node
-    with ledger.request(node, data) as session:
-        with pytest.raises(error, match=r"[Nn]othing was read|out_of"):
-            session.release(TINY, query)
-        assert session.releases == 0
-    assert data._vault.opened == 0
-
 
 def handles(data):
     one = data.fixed_size(10, N)

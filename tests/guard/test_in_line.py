@@ -21,9 +21,8 @@ from privledger.guard import reserve as in_line
 from privledger.ledger.events import Refused
 from privledger.ledger.line import MOST_PLACES, QueuePosition
 from tests.alone import verify_history
+from tests.worlds import SIZES as SCHEMA
 
-SCHEMA = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1), pl.Column("y", "numeric", "target", 0, 20)))
 PART = pl.Laplace(2.5)  # epsilon .4
 SOON = 240.0  # seconds that no test here takes
 

@@ -13,6 +13,7 @@ from privledger.broker.wire import WireDescriber, WireReader
 from privledger.questions.question import Noise
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_target
+from tests.worlds import refuses as refused_unread
 
 SCHEMA = pl.Schema("people", (
     pl.Column("size", "numeric", "feature", 0.0, 1.0),
@@ -28,6 +29,10 @@ Y = np.array(["a", "b", "c"])[CODES]
 def guarded(relation="replace_one", X=X, y=Y, **options):
     ledger = pl.Ledger.create(None, budget=pl.Budget(100.0, 1e-6), relation=relation, **options)
     return ledger, ledger.protect(X, y, SCHEMA)
+
+
+def refuses(ledger, data, query, node=None, error=pl.errors.UnsupportedNode):
+    refused_unread(ledger, data, node or pl.RandomizedResponse(0.5, 3), query, error)
 
 
 def ask(ledger, data, node, query):
@@ -73,15 +78,6 @@ def test_stretches_come_back_in_order():
 
     noise = Noise(pl.RandomizedResponse(0.5, 3), 3, Source())
     assert query.finish(query.merge(b, a), noise).tolist() == [0, 1, 2, 0]
-
-
-def refuses(ledger, data, query, node=None, error=pl.errors.UnsupportedNode):
-    node = pl.RandomizedResponse(0.5, 3) if node is None else node
-    with ledger.request(node, data) as session:
-        with pytest.raises(error):
-            session.release(node, query)
-        assert session.releases == 0
-    assert data._vault.opened == 0
 
 
 def test_parts_samples_and_other_mechanisms_are_refused():

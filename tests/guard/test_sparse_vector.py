@@ -12,21 +12,10 @@ import privledger as pl
 from privledger.broker.wire import WireDescriber, WireReader
 from privledger.noise.source import SystemSource
 from privledger.questions.query import Sum
+from tests.worlds import SIXTY as N
+from tests.worlds import sixty as guarded
 
-SCHEMA = pl.Schema("people", (
-    pl.Column("size", "numeric", "feature", 0.0, 1.0),
-    pl.Column("colour", "categorical", "feature", categories=("red", "green")),
-    pl.Column("kind", "categorical", "target", categories=("a", "b", "c"))))
-N = 60
-X = {"size": np.arange(N) / N, "colour": np.array(["red", "green"], dtype=object)[np.arange(N) % 2]}
-Y = np.array(["a", "b", "c"])[np.arange(N) % 3]
 TINY = pl.SparseVector(1e-4, 1e-4, cutoff=2)
-
-
-def guarded(relation="add_remove", **options):
-    given = {key: options.pop(key) for key in ("people",) if key in options}
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e12, 1e-6), relation=relation, **options)
-    return ledger, ledger.protect(X, Y, SCHEMA, **given)
 
 
 # --- what is drawn ------------------------------------------------------------------------------

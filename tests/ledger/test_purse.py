@@ -19,9 +19,8 @@ from privledger.ledger.filters import fixed_filter
 from privledger.runs import RunFile
 from tests.all_cases import all_cases
 from tests.alone import verify_history
+from tests.worlds import SIZES as SCHEMA
 
-SCHEMA = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1), pl.Column("y", "numeric", "target", 0, 20)))
 KINDS = ("gdp", "zcdp", "rdp")
 SAID = pl.Asserted(0.3, "so it was said", 1e-6)
 
