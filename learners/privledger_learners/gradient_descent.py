@@ -24,13 +24,17 @@ from privledger_learners.linear_model import (
     LinearModel,
     encoding_of,
     fourier_waves,
+    on_the_range,
+    wide_around_zero,
     wide_range,
 )
 
 MOMENTUM, ROW_CAP, CLIP, TIME = 0.8, 1.5, 0.5, 1.2
 SCALE_SHARE, CLIP_SHARE = 0.2, 0.03
 MOST_NUMBERS = 4096
-WAVES, TURNS, WEAK = 100, 0.32, 100.0
+WAVES, TURNS = 100, 0.32
+WEAK, PLENTY, SLOW = 15.0, 60.0, 300.0
+FAR = 0.5  # on the logarithmic scale around zero: a thirtieth of the range
 
 
 @frozen
@@ -142,8 +146,14 @@ class Descent:
         data, schema, rule = self.data, self.data.schema, self.rule
         center, scale = scaling(schema)
         begin, n_hat = self._begin()
-        wide = np.array([self.log_scale and wide_range(column) for column in schema.features])
+        wide = np.array([self.log_scale and (wide_range(column) or wide_around_zero(column))
+                         for column in schema.features])
         centers, scales = self._scales(wide, n_hat)
+        for place in np.flatnonzero(wide & (np.hypot(centers, scales) > FAR)):
+            if wide_around_zero(schema.features[place]):  # no range far wider than its values
+                wide[place] = False
+                centers[place], scales[place] = on_the_range(
+                    schema.features[place], centers[place], scales[place])
         width = math.sqrt(len(schema.features) + 1 + 0.5 * self.waves)
         longer = math.sqrt(width**2 + 0.4 * rule.numeric * self.hinges)
         waves = fourier_waves(rule.numeric, self.waves, TURNS)
@@ -152,9 +162,7 @@ class Descent:
         score = data.score(loss_of(schema), begin, center=center, scale=scale)
         signal = n_hat / self.noise / width
         clip = self._clip(score, signal) * longer
-        time = min(4500.0, TIME * signal**1.35)
-        if signal < WEAK and not self.waves:  # little is learned in that time by many columns
-            time *= max(width / 3, 1.0) ** 0.9
+        time = self._time(signal, width)
         rate = (1 - MOMENTUM) * time / rule.steps / (
             (1.0 if rule.regression else 0.25) * longer**2)
         shape = (score_width(schema), encoding.count)
@@ -173,6 +181,17 @@ class Descent:
                 total += weights
         return LinearModel(schema, centers, scales, wide, self.hinges, encoding.reach, begin,
                            total.T / (rule.steps - half), center, scale, n_hat, waves)
+
+    def _time(self, signal: float, width: float) -> float:
+        """How long to learn: the more the rows stand out of the noise, the longer."""
+        time = min(4500.0, TIME * signal**1.35)
+        if self.rule.regression and time > SLOW:  # a plane is found by then, its noise is not
+            time = math.sqrt(SLOW * time)
+        if self.waves:
+            return time
+        # Where there is little signal, many columns learn little in that time.
+        little = min(max(math.log(PLENTY / signal) / math.log(PLENTY / WEAK), 0.0), 1.0)
+        return float(time * max(width / 3, 1.0) ** (0.9 * little))
 
     def _begin(self) -> tuple[np.ndarray, float]:
         """The score without features, shape (width,), and about how many records there are."""

@@ -114,3 +114,18 @@ def wide_range(column: pl.Column) -> bool:
     """A one-sided range that is wide, but for bytes, is read on a logarithmic scale."""
     return (column.kind == "numeric" and column.lower == 0 and column.upper >= 50
             and column.upper != 255)
+
+
+def wide_around_zero(column: pl.Column) -> bool:
+    """A wide range with zero inside: whether its values are far from it, only releases say."""
+    return (column.kind == "numeric" and column.lower < 0 < column.upper
+            and column.upper - column.lower >= 1000)
+
+
+def on_the_range(column: pl.Column, center: float, scale: float) -> tuple[float, float]:
+    """Center and spread by public bounds, of those on the logarithmic scale around zero."""
+    middle, half = (column.lower + column.upper) / 2, (column.upper - column.lower) / 2
+    ends = np.clip([center - scale, center + scale], -1.0, 1.0)
+    low, high = (np.copysign(np.expm1(np.abs(ends) * np.log(1001.0)) / 1000, ends)
+                 * max(-column.lower, column.upper))
+    return ((low + high) / 2 - middle) / half, max((high - low) / 2 / half, 1e-3**0.5)

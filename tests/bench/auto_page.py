@@ -37,7 +37,9 @@ TITLES = {"auto": "Auto", "sgbdt": "S-GBDT", "linear": "Linear", "start": "S-GBD
 FAMILIES = {"mrf": "multinomial-forest", "ensemble": "private-ensemble",
             "diprime": "diprime-forest"}
 LEAST_GAP = 0.02  # between trivial and not private; below, a share of it says nothing
-MARKS = "<!-- made by tests/bench/auto.py -->", "<!-- end -->"
+MARK, MORE_MARK = (f"<!-- made by tests/bench/auto.py{more} -->" for more in ("", " --more"))
+END = "<!-- end -->"
+OF_MORE = ("sgbdt", "linear", "start", "auto")
 
 
 class Mean(NamedTuple):
@@ -177,12 +179,48 @@ def body(fits: list[dict[str, Any]]) -> str:
         f"Not measured:\n\n{skipped(fits)}"])
 
 
+def of_more(fits: list[dict[str, Any]]) -> str:
+    """A line for each set and one for all: mean normalised scores over epsilons and seeds."""
+    found = means(fits)
+    held: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for (name, epsilon, learner), one in found.items():
+        if one.share is not None:
+            for row, column in ((name, learner), ("all", learner), ("all", f"{epsilon:g}")):
+                if learner == "auto" or column == learner:
+                    held[row, column].append(max(one.share, -1.0))
+
+    def cells(row: str, columns: Iterable[str]) -> list[str]:
+        return [three(statistics.mean(held[row, column])) if held[row, column] else "-"
+                for column in columns]
+
+    sets = sorted({key[0] for key in found if (key[0], "auto") in held})
+    epsilons = sorted({f"{key[1]:g}" for key in found}, key=float)
+    seeds = max((one.seeds for one in found.values()), default=0)
+    return "\n\n".join([
+        f"Mean over the epsilons, {seeds} splits each:", table(
+            ["set", *(TITLES[name] for name in OF_MORE)],
+            [[name, *cells(name, OF_MORE)] for name in [*sets, "all"]]),
+        "Auto by epsilon, all sets:", table([f"epsilon {one}" for one in epsilons],
+                                            [cells("all", epsilons)])])
+
+
+def between(page: Path, mark: str, made: str) -> None:
+    """Write what is made between a mark of the page and the end of its part."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(mark)
+    after = rest.partition(END)[2]
+    page.write_text(f"{before}{mark}\n\n{made}\n\n{END}{after}", encoding="utf-8")
+
+
 def write(kept: Path, docs: Path) -> None:
     """The page around what is measured, and its picture."""
-    fits, page = lines(kept), docs / "which-learner.md"
-    if not fits:
-        return
-    before, _, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    page.write_text(f"{before}{MARKS[0]}\n\n{body(fits)}\n\n{MARKS[1]}{after}", encoding="utf-8")
-    (docs / "figures" / "which-learner.svg").write_text(picture(means(fits)), encoding="utf-8")
+    fits = lines(kept)
+    if fits:
+        between(docs / "which-learner.md", MARK, body(fits))
+        (docs / "figures" / "which-learner.svg").write_text(picture(means(fits)), encoding="utf-8")
+
+
+def write_more(kept: Path, docs: Path) -> None:
+    """The same for other sets: a table."""
+    fits = lines(kept)
+    if fits:
+        between(docs / "which-learner.md", MORE_MARK, of_more(fits))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.questions import LinearGradient, RowEncoding
-from privledger.questions.row_encoding import STEP, wave_of
+from privledger.questions.row_encoding import STEP, log_scale, wave_of
 from privledger.tables.chunk import Rows
 
 SCHEMA = pl.Schema("t", (
@@ -94,6 +94,14 @@ def test_what_is_encoded():
     found = wide.vectors(pl.encode_features(values, SCHEMA))[:, 0]
     near = 2 * np.log1p([0.0, 1.0, 15.0, 1000.0]) / np.log(1001) - 1
     assert np.abs(found[:4] - near).max() < 0.03 and found[4] == 0.0
+
+
+def test_a_range_around_zero_is_read_by_size_and_sign():
+    column = pl.Column("x", "numeric", "feature", -100.0, 1000.0)
+    found = log_scale(np.array([-1e9, -100.0, -1.0, -0.0, 0.0, 1.0, 100.0, 1e9]), column)
+    near = np.log1p([100.0, 100.0, 1.0, 0.0, 0.0, 1.0, 100.0, 1000.0]) / np.log(1001)
+    assert np.abs(np.abs(found) - near).max() < 0.015
+    assert (np.sign(found) == [-1, -1, -1, 0, 0, 1, 1, 1]).all()
 
 
 def test_a_gradient_is_that_of_the_loss():
