@@ -38,8 +38,8 @@ KINDS: dict[str, type[PrivateLearner]] = {kind.info.name: kind for kind in (
     JointTreeRegressor, PrivateEnsembleClassifier)}
 FEW, WEAK, PLENTY, MANY, FEWEST = 35.0, 100.0, 1000.0, 16, 3
 """Rows times mu below which a start is noise; rows times mu over the root of the columns below
-which trees are, if half of the columns are numbers; numeric columns from which on classes are told
-apart by a plane. Above `PLENTY` trees alone say what a line says, in a fifth of the time."""
+which trees are; numeric columns from which on classes are told apart by a plane. Above `PLENTY`
+trees alone say what a line says, in a fifth of the time."""
 MOST_CLASSES, SEVERAL = 5, 12
 """At delta 0: more classes, and at least so many numbers, ask for an ensemble."""
 USUAL_ROWS = 4000  # where nobody declared how many there are
@@ -115,8 +115,7 @@ def choose(facts: PublicFacts) -> Choice:
         return Choice(f"sgbdt-{suffix}", f"{facts.features} features and rows times mu of about "
                       f"{signal:.0f}: trees on the mean lead where a linear model has few columns "
                       "or too little signal to learn from", log)
-    numbers = 2 * facts.numeric >= facts.features
-    if (numbers and each < WEAK) or (facts.classes and facts.numeric >= MANY):
+    if each < WEAK or (facts.classes and facts.numeric >= MANY):
         return Choice(f"linear-{suffix}", f"{facts.numeric} of {facts.features} features are "
                       f"numbers, rows times mu over their root are about {each:.0f}: one linear "
                       "model says more than trees")

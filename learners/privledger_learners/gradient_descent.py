@@ -34,6 +34,7 @@ SCALE_SHARE, CLIP_SHARE = 0.2, 0.03
 MOST_NUMBERS = 4096
 WAVES, TURNS = 100, 0.32
 WEAK, PLENTY, SLOW = 15.0, 60.0, 300.0
+LEAST_SAMPLED = 0.7  # noise multiplier; with less, steps on samples cost far more
 FAR = 0.5  # on the logarithmic scale around zero: a thirtieth of the range
 
 
@@ -77,10 +78,12 @@ class LinearRule:
         return pl.Gaussian(noise / math.sqrt(CLIP_SHARE))
 
     def step_node(self, noise: float) -> pl.Gaussian:
-        """One gradient of the descent."""
+        """One gradient of the descent; of a sample, about as much noise less as rows."""
         left = (1 - self.start_share - SCALE_SHARE * (self.numeric > 0)
                 - CLIP_SHARE * self.bought_clip)
-        return pl.Gaussian(noise * math.sqrt(self.steps / left))
+        whole = noise * math.sqrt(self.steps / left)
+        return pl.Gaussian(whole if self.sampling_rate == 1 else math.hypot(
+            whole * self.sampling_rate, LEAST_SAMPLED))
 
     def nodes(self, noise: float) -> tuple[pl.Node, ...]:
         """All releases of a fit with overall noise multiplier `noise`, one after the other."""

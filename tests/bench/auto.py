@@ -30,6 +30,7 @@ from typing import Any
 import auto_page
 import numpy as np
 from attrs import evolve
+from measure import keep_part, table
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 import privledger as pl
@@ -228,6 +229,21 @@ def measure(arguments: argparse.Namespace) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+def by_kind() -> str:
+    """The rule beside its candidates, by kind of table; tests/learners/test_auto_rule.py."""
+    from tests.learners.test_auto_rule import CANDIDATES, KINDS, cells, chosen, mean
+
+    rows = []
+    for kind, holds in {"all": bool, **KINDS}.items():
+        held = [(fit, shares) for fit, shares in cells() if holds(fit)]
+        scores = [[*(mean(shares, name) for name in CANDIDATES),
+                   mean(shares, chosen(fit, fit["rows"]))] for fit, shares in held]
+        rows.append([kind, len({fit["set"] for fit, _ in held}),
+                     *(auto_page.three(float(one)) for one in np.mean(scores, axis=0))])
+    return table(["kind", "sets", *(auto_page.TITLES[name] for name in CANDIDATES), "the rule"],
+                 rows)
+
+
 def _stop(*_: Any) -> None:
     raise TooLong
 
@@ -253,8 +269,12 @@ def main() -> None:
     if arguments.data:
         arguments.sets = arguments.sets or sets_of(Path(arguments.data))
         measure(arguments)
-    if arguments.kept in (KEPT, MORE):
-        (auto_page.write_more if arguments.more else auto_page.write)(arguments.kept, DOCS)
+    if arguments.more:
+        keep_part("Auto on other sets", auto_page.of_more(auto_page.lines(MORE)))
+        keep_part("Auto by kind of table", by_kind())
+        return
+    if arguments.kept == KEPT:
+        auto_page.write(KEPT, DOCS)
         return
     for row in auto_page.averages(auto_page.means(auto_page.lines(arguments.kept)), bool):
         print(*row, sep="  ")

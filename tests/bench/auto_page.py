@@ -37,8 +37,7 @@ TITLES = {"auto": "Auto", "sgbdt": "S-GBDT", "linear": "Linear", "start": "S-GBD
 FAMILIES = {"mrf": "multinomial-forest", "ensemble": "private-ensemble",
             "diprime": "diprime-forest"}
 LEAST_GAP = 0.02  # between trivial and not private; below, a share of it says nothing
-MARK, MORE_MARK = (f"<!-- made by tests/bench/auto.py{more} -->" for more in ("", " --more"))
-END = "<!-- end -->"
+MARKS = "<!-- made by tests/bench/auto.py -->", "<!-- end -->"
 OF_MORE = ("sgbdt", "linear", "start", "auto")
 
 
@@ -204,23 +203,12 @@ def of_more(fits: list[dict[str, Any]]) -> str:
                                             [cells("all", epsilons)])])
 
 
-def between(page: Path, mark: str, made: str) -> None:
-    """Write what is made between a mark of the page and the end of its part."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(mark)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{mark}\n\n{made}\n\n{END}{after}", encoding="utf-8")
-
-
 def write(kept: Path, docs: Path) -> None:
     """The page around what is measured, and its picture."""
-    fits = lines(kept)
-    if fits:
-        between(docs / "which-learner.md", MARK, body(fits))
-        (docs / "figures" / "which-learner.svg").write_text(picture(means(fits)), encoding="utf-8")
-
-
-def write_more(kept: Path, docs: Path) -> None:
-    """The same for other sets: a table."""
-    fits = lines(kept)
-    if fits:
-        between(docs / "which-learner.md", MORE_MARK, of_more(fits))
+    fits, page = lines(kept), docs / "which-learner.md"
+    if not fits:
+        return
+    before, _, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    page.write_text(f"{before}{MARKS[0]}\n\n{body(fits)}\n\n{MARKS[1]}{after}", encoding="utf-8")
+    (docs / "figures" / "which-learner.svg").write_text(picture(means(fits)), encoding="utf-8")

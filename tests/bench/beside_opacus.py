@@ -3,8 +3,8 @@
     PYTHONPATH=.:learners PYTHON tests/bench/beside_opacus.py --data DIR [--seeds 3]
 
 PYTHON has torch and opacus, which are no dependencies here, and what privledger needs. One line of
-JSON a fit goes to tests/bench/kept/beside-opacus.jsonl; `--show` prints the table that is in
-docs/others.md.
+JSON a fit goes to tests/bench/kept/beside-opacus.jsonl; with `--show`, under the Python of this
+project, nothing is measured, and the table in docs/others.md is made again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 from auto import load, rows_of
-from measure import table
+from measure import keep_part, table
 from privledger_learners import AutoClassifier, LinearClassifier
 from privledger_learners.linear_model import encoding_of
 
@@ -183,8 +183,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--show", action="store_true")
     arguments = parser.parse_args()
-    if not arguments.show:
-        measure(arguments.data, arguments.seeds)
+    if arguments.show:
+        keep_part("The same regression by Opacus", shown())
+        return
+    measure(arguments.data, arguments.seeds)
     print(shown())
 
 

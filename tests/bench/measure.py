@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -43,6 +44,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def keep_part(name: str, text: str) -> None:
+    """Keep what was measured as the part `name` of a page, and renew the pages."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.made_pages import blocks_of, keep, measured_parts, renew
+
+    keep(measured_parts() | {name: blocks_of(text)})
+    renew()
 
 
 def peak_megabytes() -> float:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -33,6 +34,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "joint-tree-classifier": {"epsilon": 1.0}, "joint-tree-regressor": {"epsilon": 1.0},
     "label-private-classifier": {"epsilon": 1.0},
     "linear-classifier": {"epsilon": 1.0}, "linear-regressor": {"epsilon": 1.0},
+    "linear-classifier, waves": {"epsilon": 1.0, "features": "fourier"},
     "marginal-synthesizer": {"epsilon": 1.0},
     "naive-bayes-classifier": {"epsilon": 1.0}, "nearest-centroid-classifier": {"epsilon": 1.0},
     "least-squares-regressor": {"epsilon": 1.0}, "k-means": {"epsilon": 1.0},
@@ -44,14 +46,21 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "top-classifier": {"epsilon": 1.0},
     "summary": {"epsilon": 1.0},
     "sgbdt-classifier": {"epsilon": 1.0}, "sgbdt-regressor": {"epsilon": 1.0},
+    "sgbdt-classifier, linear start": {"epsilon": 1.0, "start": "linear"},
+    "sgbdt-regressor, linear start": {"epsilon": 1.0, "start": "linear"},
 }
-"""Every shipped learner by its name, and what it is made with."""
+"""Every shipped learner by its name, and what it is made with. Behind a comma: another way."""
 
 _OTHERWISE: Mapping[tuple[str, str], Mapping[str, object]] = {
     # Of its settings one is for each relation; the others are refused there.
     ("private-ensemble-classifier", "replace_label"): {"setting": "pte"},
 }
 _SAME = 1e-9
+
+
+def learner_of(name: str) -> Any:
+    """The learner of a name of `SETTINGS`."""
+    return load_learner(name.partition(",")[0])
 
 
 def settings_of(name: str, relation: str) -> Mapping[str, object]:
@@ -64,7 +73,7 @@ class LearnerCertificate:
     """One learner under one relation, on its worst pair.
 
     Attributes:
-        learner: its registered name. settings: its arguments, plain values.
+        learner: its name in `SETTINGS`. settings: its arguments, plain values.
         seeds: of the lock. unlabelled: whether targets may be missing.
         ratio: the worst loss over price, of a release or of the whole path.
         releases: that ratio of every release, in order.
@@ -82,7 +91,7 @@ class LearnerCertificate:
 
     def lock(self) -> Lock:
         """The three fits of its witness, again."""
-        given = load_learner(self.learner)(**self.settings)
+        given = learner_of(self.learner)(**self.settings)
         return locked(given, check_relation(self.relation), _tables(self.witness, self.unlabelled),
                       self.seeds)
 
@@ -142,7 +151,7 @@ def search_learners(seconds: float, only: str = "", seed: int = 0) -> Iterator[L
         seconds: CPU time for each.
     """
     for name, settings in SETTINGS.items():
-        given = load_learner(name)(**settings)
+        given = learner_of(name)(**settings)
         for relation in given.info.relations:
             if only in name:
                 yield worst_of(name, settings_of(name, relation), relation, seconds, seed)
@@ -151,7 +160,7 @@ def search_learners(seconds: float, only: str = "", seed: int = 0) -> Iterator[L
 def worst_of(name: str, settings: Mapping[str, object], relation: str, seconds: float,
              seed: int = 0) -> LearnerCertificate:
     """Climb until time is up; the pair with the largest worst ratio and mean ratio together."""
-    given = load_learner(name)(**settings)
+    given = learner_of(name)(**settings)
     base = examples_for(given)[0]
     tries = climbing(base, relation, seed=seed, least_rows=1, most_rows=600)
     until, turn, most = time.process_time() + seconds, 0, -1.0

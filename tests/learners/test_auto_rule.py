@@ -11,7 +11,8 @@ from privledger_learners.auto import PublicFacts, choose
 
 import privledger as pl
 
-KEPT = Path(__file__).resolve().parents[2] / "docs" / "figures" / "auto-rule.jsonl"
+FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
+KEPT = FIGURES / "auto-rule.jsonl", FIGURES / "auto-more.jsonl"
 CANDIDATES = ("sgbdt", "linear", "start")
 KINDS = {"few columns": lambda fit: fit["features"] <= 8,
          "a number": lambda fit: not fit["classes"],
@@ -21,16 +22,31 @@ KINDS = {"few columns": lambda fit: fit["features"] <= 8,
 
 
 def cells(candidates=CANDIDATES):
-    """Facts of a set and an epsilon, and the normalised score of each candidate."""
-    fits = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
-    best = {fit["set"]: fit["score"] for fit in fits if fit["learner"] == "boosting"}
+    """Facts of a set and an epsilon, and the normalised scores of each candidate by split."""
+    fits = [json.loads(line) for kept in KEPT
+            for line in kept.read_text(encoding="utf-8").splitlines()]
+    best = {(fit["set"], fit["seed"]): fit["score"] for fit in fits
+            if fit["learner"] == "boosting" and "score" in fit}
     found = {}
     for fit in fits:
-        gap = best[fit["set"]] - fit["trivial"]
+        gap = best.get((fit["set"], fit["seed"]), 0.0) - fit.get("trivial", 1.0)
         if fit["learner"] in (*candidates, "fourier") and gap >= 0.02 and fit["rows"] >= 400:
             share = min(max((fit["score"] - fit["trivial"]) / gap, -1.0), 1.3)
-            found.setdefault((fit["set"], fit["epsilon"]), (fit, {}))[1][fit["learner"]] = share
+            held = found.setdefault((fit["set"], fit["epsilon"]), (fit, {}))[1]
+            held.setdefault(fit["learner"], {})[fit["seed"]] = share
     return [(fit, shares) for fit, shares in found.values() if set(candidates) <= set(shares)]
+
+
+def mean(shares, name):
+    return statistics.mean(shares[name].values())
+
+
+def by_other_splits(shares):
+    """Of each split, what the candidate scores that leads on the others: nothing is chosen by the
+    luck of the fit that it is judged by."""
+    seeds = set.intersection(*(set(shares[name]) for name in CANDIDATES))
+    return [(seed, max(CANDIDATES, key=lambda name: statistics.mean(
+        shares[name][other] for other in seeds - {seed}))) for seed in seeds if len(seeds) > 1]
 
 
 def choice(fit, rows, delta):
@@ -45,36 +61,44 @@ def chosen(fit, rows):
             "fourier" if found.options else found.name.split("-")[0])
 
 
-@pytest.mark.parametrize(("declared", "most"), [(True, 0.045), (False, 0.045)])
-def test_the_rule_leads_every_candidate(declared, most):
-    """By the best of three noisy fits nothing can be chosen: the regret holds their luck, too."""
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_rule_leads_every_candidate(declared):
     held = cells()
     assert len(held) > 90
-    ours = statistics.mean(shares[chosen(fit, fit["rows"] if declared else None)]
+    ours = statistics.mean(mean(shares, chosen(fit, fit["rows"] if declared else None))
                            for fit, shares in held)
     for name in CANDIDATES:
-        assert ours > statistics.mean(shares[name] for _, shares in held) + 0.01
-    assert statistics.mean(max(shares.values()) for _, shares in held) - ours < most
+        assert ours > statistics.mean(mean(shares, name) for _, shares in held) + 0.01
+
+
+def test_its_regret_is_small():
+    """Against the candidate that leads on other splits of the set at this epsilon."""
+    regrets = []
+    for fit, shares in cells():
+        name = chosen(fit, fit["rows"])
+        regrets += [shares[best][seed] - shares[name][seed] for seed, best in
+                    by_other_splits(shares) if seed in shares[name]]
+    print(len(regrets), statistics.mean(regrets))
+    assert len(regrets) > 200 and statistics.mean(regrets) < 0.02
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_kind_of_table_is_far_behind_its_best_candidate(kind):
     held = [(fit, shares) for fit, shares in cells() if KINDS[kind](fit)]
-    ours = statistics.mean(shares[chosen(fit, fit["rows"])] for fit, shares in held)
-    best = max(statistics.mean(shares[name] for _, shares in held) for name in CANDIDATES)
-    print(kind, len(held), round(ours, 3), {
-        name: round(statistics.mean(shares[name] for _, shares in held), 3)
-        for name in CANDIDATES})
-    assert ours > best - 0.02
+    ours = statistics.mean(mean(shares, chosen(fit, fit["rows"])) for fit, shares in held)
+    means = {name: statistics.mean(mean(shares, name) for _, shares in held)
+             for name in CANDIDATES}
+    print(kind, len(held), round(ours, 3), {name: round(one, 3) for name, one in means.items()})
+    assert ours > max(means.values()) - 0.02
 
 
 def test_at_delta_zero_the_ensemble_is_taken_where_it_leads():
     held = [(fit, shares) for fit, shares in cells(("joint-tree", "ensemble"))
             if choice(fit, None, 0.0).name.startswith("private-ensemble")]
     assert len({fit["set"] for fit, _ in held}) > 3
-    gains = [shares["ensemble"] - shares["joint-tree"] for _, shares in held]
+    gains = [mean(shares, "ensemble") - mean(shares, "joint-tree") for _, shares in held]
     assert statistics.mean(gains) > 0.05
-    rest = [shares["ensemble"] - shares["joint-tree"]
+    rest = [mean(shares, "ensemble") - mean(shares, "joint-tree")
             for fit, shares in cells(("joint-tree", "ensemble"))
             if choice(fit, None, 0.0).name.startswith("joint-tree")]
     print(statistics.mean(gains), len(gains), statistics.mean(rest), len(rest))
