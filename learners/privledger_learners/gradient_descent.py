@@ -187,7 +187,7 @@ class Descent:
 
     def _time(self, signal: float, width: float) -> float:
         """How long to learn: the more the rows stand out of the noise, the longer."""
-        time = min(4500.0, TIME * signal**1.35)
+        time = float(min(4500.0, TIME * signal**1.35))
         if self.rule.regression and time > SLOW:  # a plane is found by then, its noise is not
             time = math.sqrt(SLOW * time)
         if self.waves:
