@@ -36,7 +36,7 @@ BEFORE = """The same regression at epsilon 1 and delta 1e-6: 20 passes of Poisso
 noise by our price; Opacus' accountant is asked what the same run costs. Of its learning rates the \
 best by the test rows counts. `LinearClassifier` on the same samples is our DP-SGD. Means of three \
 splits, by `tests/bench/beside_opacus.py`."""
-AFTER = """Enforced here: the charge is durable before the first step, and a step that costs more is \
+AFTER = """Enforced here: the charge is durable before the first step, a step that costs more is \
 refused. On Opacus' word: its sampler, its clipping, and its noise, which is floating point by the \
 generator of torch. Noise, samples and clipping of our learners are exact. On digits Opacus' best \
 rate is ahead by .02."""
