@@ -25,6 +25,7 @@ from privledger.guard.teller import Request, Teller
 from privledger.guard.tuned import Best, Trial
 from privledger.guard.vault import _behind, _hide
 from privledger.ledger import Budget, Receipt
+from privledger.ledger.events import PrivateScore
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -191,6 +192,19 @@ class Session(Opaque):
             UnsupportedNode: a member with an individual filter or a tuning.
         """
         return _granted(self).within(node, part, _session)
+
+    @_bared
+    def note_score(self, score: PrivateScore) -> None:
+        """Let the settlement say how the model did that was fitted under this grant.
+
+        Args:
+            score: `privledger.plugins.PrivateScore`, made of what was released. It is published in
+                the history, by the learner's word; of a part or a trial nothing is written.
+
+        Raises:
+            InvalidValue: another thing, not finite, or too long.
+        """
+        _granted(self).note_score(score)
 
     @_bared
     def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:

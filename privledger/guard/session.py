@@ -12,7 +12,13 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from privledger.accounting import Relation
-from privledger.errors import InvalidValue, NotGranted, UnsupportedNode, public_name
+from privledger.errors import (
+    InvalidValue,
+    NotGranted,
+    PrivledgerError,
+    UnsupportedNode,
+    public_name,
+)
 from privledger.graph import (
     Context,
     IndividualFilter,
@@ -21,6 +27,7 @@ from privledger.graph import (
     Parallel,
     Tuning,
     alone,
+    canonical,
     from_json,
     to_json,
 )
@@ -34,13 +41,17 @@ from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, desk_of, published_best
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
+from privledger.ledger.codec import SHAPES, check_fields, encode
 from privledger.ledger.entries import now
-from privledger.ledger.events import Aborted, Answer, Settled
+from privledger.ledger.events import Aborted, Answer, PrivateScore, Settled
 from privledger.ledger.log import ReleaseLog
 from privledger.ledger.settle import Settlement, settle
 from privledger.mutex import Mutex
 from privledger.noise.source import NoiseSource
 from privledger.questions.question import Step, own_context
+
+MOST_FIGURES, MOST_SCORE = 100, 1 << 16
+"""Figures, and bytes, of a score in a settlement."""
 
 
 @frozen
@@ -74,6 +85,7 @@ class GrantedPlan:
         vault: the rows it is for. data: a handle on them, to be shown.
         receipt: the ledger's head after the grant was settled; None before.
         answer: what the settlement is to keep of its one release.
+        score: what it is to say of the model that was fitted.
         shares: whether releases are shares of noise, as `Request.shares`.
         booking: how its charge was decided.
     """
@@ -94,6 +106,7 @@ class GrantedPlan:
     _lock: Mutex = field(init=False, factory=Mutex)
     receipt: Receipt | None = field(init=False, default=None)
     answer: Answer | None = field(init=False, default=None)
+    score: PrivateScore | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self._inside = Inside(
@@ -184,6 +197,21 @@ class GrantedPlan:
         return Dataset(part.schema, part._vault, part.steps,
                        desk_of(self.data.ledger, inner, shown))
 
+    def note_score(self, score: object) -> None:
+        """As `Session.note_score`."""
+        try:
+            if type(score) is not PrivateScore or len(score.estimates) > MOST_FIGURES:
+                raise TypeError
+            end = encode(Settled(self.grant, True, 1, score=score))
+            check_fields(SHAPES["settled"], end)
+            if len(canonical(end)) > MOST_SCORE:
+                raise ValueError
+        except (PrivledgerError, TypeError, ValueError, AttributeError):
+            raise InvalidValue("score", type(score).__name__, "a PrivateScore of finite numbers, "
+                               f"of at most {MOST_FIGURES} figures") from None
+        with self._lock:
+            self.score = score
+
     def _say(self) -> None:
         if self._on_release is not None:
             self._on_release(self.releases)
@@ -240,7 +268,8 @@ class GrantedPlan:
             self.grant, self.touched, len(log), now(),
             error=None if failed is None else public_name(failed), failed=failed is not None,
             vector=note, cap=cap,
-            answer=self.answer if kind is Settled and failed is None else None)
+            answer=self.answer if kind is Settled and failed is None else None,
+            score=self.score if kind is Settled and failed is None and len(log) else None)
         released = log.events(self.grant, self._source.describe())
         return Settlement(self.grant, (*released, end), vectors, len(log))
 
@@ -367,6 +396,9 @@ class Member:
     def within(self, *given: object) -> Dataset:
         """Parts of parts are asked of the grant."""
         raise NotGranted("parts of a part have no member of their own; nothing was read")
+
+    def note_score(self, score: object) -> None:
+        """Nothing: a grant says how its own model did, not those of its parts."""
 
     def close(self, failed: type[BaseException] | None = None, *,
               back: bool | None = False) -> None:

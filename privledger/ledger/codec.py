@@ -6,6 +6,7 @@ kept, unread, so that a body is written again as it was. Format: docs/ledger-for
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -20,8 +21,10 @@ from privledger.graph import canonical
 from privledger.ledger.events import (
     EVENTS,
     Answer,
+    Estimate,
     Event,
     Holder,
+    PrivateScore,
     ReleasedNode,
     Unknown,
     VectorNote,
@@ -57,7 +60,7 @@ ENTRIES = {
                "rules?:text* waits?:Place left_line?:name limit?:text",
     "released": "grant:name first:nat questions:text* nodes:Leaf* items:item* noise?:text",
     "settled": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
-               "vector?:Vector cap?:real+ answer?:Answer~",
+               "vector?:Vector cap?:real+ answer?:Answer~ score?:Score~",
     "aborted": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
                "vector?:Vector cap?:real+ answer?:Answer~",
     "crashed": "grant:name time?:text why?:text",
@@ -76,6 +79,8 @@ ENTRIES = {
             "parts?:int certificate?:text caps?:text size?:nat out_of?:nat",
     "Answer": "asked:hex64 values:Array* seal?:hex64",
     "Array": "kind:float|int shape:nat* values:real*",
+    "Score": "estimates:Estimate* records:real share:chance epsilon:real0",
+    "Estimate": "name:name value:real noise:ends~ both:ends~",
 }
 """Every field of every entry, once. `NAME:TYPE` has to be there, `NAME?:TYPE` may be left out; a
 type with `~` may be null, one with `*` is a list of it, `a|b` is one of these words, a capital is
@@ -134,6 +139,8 @@ _ATOMS: dict[str, Check] = {
     "int": _is(lambda value: type(value) is int), "flag": _is(lambda value: type(value) is bool),
     "text": _is(lambda value: type(value) is str),
     "name": _is(lambda value: type(value) is str and value != ""),
+    "ends": _is(lambda value: type(value) is list and len(value) == 2 and all(
+        type(one) in (int, float) and number("end", one) == one for one in value)),
     "object": _is(lambda value: type(value) is dict), "labels": _is(_are_labels),
     "item": _is(lambda value: type(value) is list and len(value) == 3 and all(
         map(_is_whole, value))),
@@ -233,6 +240,9 @@ def check_together(kind: str, body: Mapping[str, Any], format_: int, mode: str) 
     if answer is not None and (kind != "settled" or body["releases"] != 1 or body.get("failed")
                                or mode != "private" or not answer["values"]):
         raise ValueError("an answer that no single release gave")
+    if kind == "settled" and body.get("score") is not None and (
+            not body["releases"] or body.get("failed")):
+        raise ValueError("a score that no release gave")
 
 
 def _check_created(body: Mapping[str, Any]) -> None:
@@ -288,6 +298,13 @@ def _place(value: Any) -> QueuePosition:
     return QueuePosition(**{one.name: value[one.name] for one in fields(QueuePosition)})
 
 
+def _score(value: Any) -> PrivateScore:
+    check_fields(shape_of("Score"), value)
+    return PrivateScore(tuple(Estimate(one["name"], one["value"], *(
+        None if one[ends] is None else tuple(one[ends]) for ends in ("noise", "both")))
+        for one in value["estimates"]), value["records"], value["share"], value["epsilon"])
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -315,6 +332,8 @@ _TYPES: dict[object, tuple[Convert, Convert]] = {
     "Answer | None": (
         _maybe(lambda value: Answer(value["asked"], value["values"], value.get("seal"))),
         _maybe(lambda value: asdict(value, filter=lambda _, one: one is not None))),
+    "PrivateScore | None": (_maybe(_score), _maybe(lambda value: json.loads(json.dumps(
+        asdict(value))))),
 }
 """How a field of a record is read and written, by its type; all others are taken as they are."""
 

@@ -85,6 +85,53 @@ class Answer:
 
 
 @frozen
+class Estimate:
+    """One figure of a private score, with two intervals, both of 95 %.
+
+    Attributes:
+        name: `accuracy`, `balanced accuracy`, `auc`, `recall of yes`, `precision of yes`; `rmse`
+            or `mae`, in the target's own unit.
+        value: from released sums. noise: low and high, of the noise alone: where the figure of
+            these very held-out records lies. both: of noise and sample: where that of all such
+            records lies; approximate for few records. None where nothing can be said.
+    """
+
+    name: str
+    value: float
+    noise: tuple[float, float] | None
+    both: tuple[float, float] | None
+
+
+@frozen
+class PrivateScore:
+    """What a private score says of a fitted model.
+
+    Attributes:
+        estimates: the figures. records: about how many were held out; a released number.
+        share: of the records, that were held out. epsilon: of the score alone.
+    """
+
+    estimates: tuple[Estimate, ...]
+    records: float
+    share: float
+    epsilon: float
+
+    def as_dict(self) -> dict[str, object]:
+        """The score and its intervals as JSON values."""
+        return {"holdout": self.share, "epsilon": self.epsilon, "records_about": self.records,
+                "scores": {one.name: {"value": one.value, "noise": one.noise,
+                                      "noise_and_sample": one.both} for one in self.estimates}}
+
+    @property
+    def text(self) -> str:
+        """In one line, with intervals of noise and sample. No charge: rounded to nearest."""
+        return (f"private score of about {self.records:.0f} held out: " + ", ".join(
+            f"{one.name} {one.value:.4g}" + ("" if one.both is None else
+                                             f" ({one.both[0]:.4g} to {one.both[1]:.4g})")
+            for one in self.estimates))
+
+
+@frozen
 class ReleasedNode:
     """A mechanism that was released, as JSON values.
 
@@ -346,6 +393,7 @@ class Settled(_Event):
         vector: what each record spent, under a scope or a filter.
         cap: of that filter, in its own currency.
         answer: of its one release, where the owner asked to keep it.
+        score: how the model did that was fitted under it, as its learner made it of releases.
     """
 
     kind: ClassVar[str] = "settled"
@@ -358,6 +406,7 @@ class Settled(_Event):
     vector: VectorNote | None = None
     cap: float | None = None
     answer: Answer | None = None
+    score: PrivateScore | None = None
 
 
 @frozen(slots=False)

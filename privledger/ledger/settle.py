@@ -97,7 +97,7 @@ def _digest(text: str) -> str:
 def spill_of(state: State, grant: GrantState, lines: Sequence[Event], secret: str = "") -> Spill:
     """The spill of a settlement that could not be written. Vectors stay behind: without them
     every record counts as having paid the most its plan allows."""
-    kept = tuple(without(event, "vector", "cap", "answer") for event in lines)
+    kept = tuple(without(event, "vector", "cap", "answer", "score") for event in lines)
     return Spill(state.uuid, grant.grant, _digest(written(grant.event)), state.position,
                  state.head, kept, secret)
 
@@ -196,7 +196,7 @@ def same_lines(entries: Sequence[Entry], grant: str, lines: Sequence[Event]) -> 
 
 
 def _bare(events: Sequence[Event]) -> list[tuple[str, str]]:
-    return [(event.kind, written(without(event, "vector", "cap", "time", "answer")))
+    return [(event.kind, written(without(event, "vector", "cap", "time", "answer", "score")))
             for event in events]
 
 

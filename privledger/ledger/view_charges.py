@@ -18,6 +18,7 @@ from privledger.ledger.events import (
     Crashed,
     Granted,
     Plan,
+    PrivateScore,
     ScopeOpened,
 )
 from privledger.ledger.filters import Budget, Cap, FilterRule, matching_caps
@@ -136,6 +137,7 @@ class ChargeFigures:
         time: when that was, as it was written down. event: what was granted or opened; None where
             it stands for many.
         crash: that the grant's holder was found gone.
+        score: how the model did that was fitted under it, where its settlement says so.
     """
 
     name: str
@@ -161,6 +163,7 @@ class ChargeFigures:
     _event: Granted | ScopeOpened | None = field(
         default=None, repr=False, eq=False, alias="event")  # or of a grant with the same form
     crash: Crashed | None = field(default=None, repr=False, eq=False)
+    score: PrivateScore | None = field(default=None, repr=False, eq=False)
 
     @property
     def event(self) -> Granted | ScopeOpened | None:
@@ -350,6 +353,7 @@ def charge_of(grant: GrantState, state: State) -> ChargeFigures:
         delta=event.delta, corrections=len(corrected), why=tuple(one.why for one in corrected),
         releases=grant.releases, plan=plan, crash=grant.crash, event=event,
         time=event.__dict__.get("time"),
+        score=None if grant.end is None else grant.end.__dict__.get("score"),
         caps=() if event.scope else caps_over(state.caps, event.window, event))
 
 

@@ -29,7 +29,7 @@ class EndedGrants:
     """Takes each grant as a compact state lets go of it.
 
     Attributes:
-        kept: those with something of their own: found crashed, or with a vector.
+        kept: those with something of their own: found crashed, with a vector or a score.
     """
 
     kept: list[GrantState] = field(factory=list)
@@ -49,7 +49,8 @@ class EndedGrants:
         event, end = grant.event, grant.end
         try:
             way = status_of(grant), grant.touched, grant.releases
-            usual = grant.crash is None and end is not None and end.vector is None
+            usual = grant.crash is None and end is not None and (
+                end.vector is None and end.score is None)
             # Copies of one model share its body and the plan: the rest is in the columns.
             key = id(event.__dict__[RAW]), id(event.plan), event.units, event.scope
         except (Unreadable, KeyError):

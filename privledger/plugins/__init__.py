@@ -11,9 +11,10 @@ from attrs import frozen
 
 from privledger.errors import InvalidPlan, LearnerError, RelationMismatch
 from privledger.graph import Node
+from privledger.ledger.events import PrivateScore
 from privledger.numerals import nearest, upward
 from privledger.plugins import intervals
-from privledger.plugins.holdout import Holdout, PrivateScore
+from privledger.plugins.holdout import Holdout
 from privledger.tables.person_keys import passing_people_key
 from privledger.tables.schema import Schema
 

@@ -6,6 +6,7 @@ docs/proofs/summaries.md has the formulas, what is exact, and the coverage that 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -23,20 +24,32 @@ Without noise 4 covers .934 of binomial samples at worst, 8 covers .943 (docs/pr
 """
 _APART = 1e-3
 _STEPS = 400
+_FEW_STEPS = 100  # with more than three entries, whose widths take longer to find
+_FAR = 20.0  # standard deviations of a sum of Laplace noise: less than e^-25 is beyond
+_LAPLACE = -math.log(0.05) / math.sqrt(2.0)  # 95 % half width of one, in standard deviations
 
 
-@lru_cache(maxsize=4096)
 def laplace_quantile(weights: tuple[float, ...], outside: float = 0.05) -> float:
     """t with P(|sum of weights_i L_i| > t) = outside for independent Laplace of scale 1.
 
-    Of equal sizes as a mixture of Erlang laws; else by partial fractions, which need sizes that
-    differ: equal ones are raised by a thousandth. A larger weight never makes the tail smaller,
-    so that only widens.
+    Of equal sizes as a mixture of Erlang laws; up to three others by partial fractions, which need
+    sizes that differ: equal ones are raised by a thousandth. A larger weight never makes the tail
+    smaller, so that only widens. More from the characteristic function.
     """
-    if len(set(map(abs, weights))) == 1:
-        return abs(weights[0]) * _equal_quantile(len(weights), outside)
+    return repeated_quantile(tuple(Counter(map(abs, weights)).items()), outside)
+
+
+@lru_cache(maxsize=4096)
+def repeated_quantile(counted: tuple[tuple[float, int], ...], outside: float) -> float:
+    """`laplace_quantile` of (size, how often) pairs; sizes are at least 0."""
+    if len(counted) == 1:
+        return counted[0][0] * _equal_quantile(counted[0][1], outside)
+    if sum(many for _, many in counted) > 3:
+        return _inverted(*(np.array(one, dtype=float) for one in zip(*counted, strict=True)),
+                         outside)
+    weights = [size for size, many in counted for _ in range(many)]
     sizes: list[float] = []
-    for size in sorted(abs(one) for one in weights if abs(one) > 1e-9 * max(map(abs, weights))):
+    for size in sorted(one for one in weights if one > 1e-9 * max(weights)):
         sizes.append(max(size, sizes[-1] * (1 + _APART)) if sizes else size)
     if not sizes:
         return 0.0
@@ -47,6 +60,27 @@ def laplace_quantile(weights: tuple[float, ...], outside: float = 0.05) -> float
         tail = sum(part * math.exp(-middle / size) for part, size in zip(parts, sizes, strict=True))
         low, high = (middle, high) if tail > outside else (low, middle)
     return high
+
+
+def _inverted(sizes: Floats, often: Floats, outside: float) -> float:
+    """The same from the characteristic function, prod 1 / (1 + sizes_i^2 u^2), by the rule of
+    midpoints, which is exact but for what lies beyond `_FAR`. What is cut off is added."""
+    scale = math.sqrt(2 * float(often @ sizes**2))
+    if not scale:
+        return 0.0
+    step, wanted, cut = math.pi / _FAR, 128, 1.0
+    while cut > 1e-6 and wanted < 1 << 16:
+        wanted *= 2
+        places = (np.arange(wanted) + 0.5) * step
+        law = np.exp(-np.log1p(np.square(np.outer(places, sizes / scale))) @ often)
+        cut = float(law[-1]) + 1e-9
+    law /= places
+    low, high = 0.0, _FAR / 2
+    for _ in range(34):
+        middle = (low + high) / 2
+        tail = 1 - 2 / math.pi * step * float(np.sin(places * middle) @ law) + cut
+        low, high = (middle, high) if tail > outside else (low, middle)
+    return high * scale
 
 
 def _equal_quantile(many: int, outside: float) -> float:
@@ -85,9 +119,10 @@ MOMENTS = Shares((1.0, 0.5, 0.0),
 
 @lru_cache(maxsize=16)
 def _half_widths(values: tuple[float, ...]) -> Floats:
-    """Of sum (u - m) for m between neighbours of 0, 1/400, ..., 1, for Laplace noise of scale 1:
+    """Of sum (u - m) for m between neighbours of a grid of [0, 1], for Laplace noise of scale 1:
     that of the largest weights there, as larger ones never make the tail smaller."""
-    ends = np.abs(np.array(values) - np.linspace(0.0, 1.0, _STEPS + 1)[:, None])
+    steps = _STEPS if len(values) <= 3 else _FEW_STEPS
+    ends = np.abs(np.array(values) - np.linspace(0.0, 1.0, steps + 1)[:, None])
     return np.array([laplace_quantile(tuple(each)) for each in
                      np.maximum(ends[:-1], ends[1:]).tolist()])
 
@@ -101,8 +136,9 @@ def noise_half_width(m: Floats, scale: float, kind: str, shares: Shares = MOMENT
     if kind == "gaussian":
         apart = np.square(np.array(shares.values) - m[:, None])
         return np.asarray(NORMAL * scale * np.sqrt(apart.sum(axis=1)))
-    cell = np.minimum((np.clip(m, 0.0, 1.0) * _STEPS).astype(int), _STEPS - 1)
-    return np.asarray(scale * _half_widths(shares.values)[cell])
+    widths = _half_widths(shares.values)
+    cell = np.minimum((np.clip(m, 0.0, 1.0) * len(widths)).astype(int), len(widths) - 1)
+    return np.asarray(scale * widths[cell])
 
 
 def mean_intervals(blocks: Floats, scale: float, kind: str, *, sampling: bool,
@@ -146,6 +182,38 @@ def mean_intervals(blocks: Floats, scale: float, kind: str, *, sampling: bool,
             good, bad = np.where(here, middle, good), np.where(here, bad, middle)
         ends.append(np.where(inner, good, end))
     return estimate, ends[0], ends[1]
+
+
+def area_intervals(above: Floats, below: Floats, scale: float, kind: str, *, sampling: bool
+                   ) -> tuple[float, float, float]:
+    """(estimate, low, high) of the area under a ROC curve: how often a record of one class has a
+    higher score than one of the other; in one interval of scores they count half.
+
+    An area is kept where T = sum (w - area) above below is no further from 0 than its first-order
+    noise, and sampling, explain: approximate (docs/proofs/score.md).
+
+    Args:
+        above, below: noisy counts of either class by intervals of the score, shape (intervals,).
+    """
+    sd, bins = entry_sd(scale, kind), len(above)
+    wins = np.tril(np.ones((bins, bins)), -1) + np.eye(bins) / 2
+    many, few = float(above.sum()), float(below.sum())
+    whole, ups, downs = float(above @ wins @ below), wins @ below, above @ wins
+    areas = np.linspace(0.0, 1.0, 2001)
+    of_above = ups - areas[:, None] * few  # derivatives of T
+    of_below = downs - areas[:, None] * many
+    allowed = (_LAPLACE if kind == "laplace" else NORMAL) ** 2 * sd**2 * (
+        np.square(of_above).sum(axis=1) + np.square(of_below).sum(axis=1))
+    if sampling:
+        spread = (np.square(of_above) @ np.maximum(above, 0.0)
+                  + np.square(of_below) @ np.maximum(below, 0.0))
+        allowed += NORMAL**2 * (spread + PLUS / 2 * (many**2 + few**2) * areas * (1 - areas))
+    estimate = float(np.clip(whole / max(many * few, 1.0), 0.0, 1.0))
+    kept = np.flatnonzero((whole - areas * many * few) ** 2 <= allowed)
+    if not len(kept):
+        return estimate, estimate, estimate
+    return (estimate, min(estimate, float(areas[max(kept[0] - 1, 0)])),
+            max(estimate, float(areas[min(kept[-1] + 1, len(areas) - 1)])))
 
 
 def entry_sd(scale: float, kind: str) -> float:

@@ -10,7 +10,7 @@ from attrs import asdict, frozen
 
 from privledger.graph import canonical
 from privledger.ledger import Receipt
-from privledger.plugins.holdout import Estimate, PrivateScore
+from privledger.ledger.events import Estimate, PrivateScore
 from privledger.questions.cells import CategoryCells, IntervalCells
 from privledger.questions.grown import GrownCells, Test, TreeCells
 from privledger.tables.bins import Bins

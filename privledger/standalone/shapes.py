@@ -31,7 +31,7 @@ BODIES = {
                "rules?:text* waits?:Place left_line?:name limit?:text",
     "released": "grant:name first:nat questions:text* nodes:Leaf* items:item* noise?:text",
     "settled": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
-               "vector?:Vector cap?:real+ answer?:Answer~",
+               "vector?:Vector cap?:real+ answer?:Answer~ score?:Score~",
     "aborted": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
                "vector?:Vector cap?:real+ answer?:Answer~",
     "crashed": "grant:name time?:text why?:text",
@@ -50,6 +50,8 @@ BODIES = {
             "parts?:int certificate?:text caps?:text size?:nat out_of?:nat",
     "Answer": "asked:hex64 values:Array* seal?:hex64",
     "Array": "kind:float|int shape:nat* values:real*",
+    "Score": "estimates:Estimate* records:real share:chance epsilon:real0",
+    "Estimate": "name:name value:real noise:ends~ both:ends~",
 }
 FIELDS_OF = {kind.partition("@")[0]: fields for kind, fields in BODIES.items()}
 SINCE = {kind.partition("@")[0]: int(kind.partition("@")[2] or 1) for kind in BODIES}
@@ -145,6 +147,13 @@ def item(value: Any) -> Any:
     return [whole(one) for one in value]
 
 
+def ends(value: Any) -> Any:
+    """The two ends of an interval."""
+    if type(value) is not list or len(value) != 2:
+        raise Bad("not two ends")
+    return [number(one) for one in value]
+
+
 def integer(value: Any) -> int:
     """A whole number, of any sign."""
     if type(value) is not int:
@@ -196,9 +205,10 @@ def check_cap(cap: Any) -> None:
 
 ATOMS: dict[str, Rule] = {
     "nat": whole, "nat+": lambda value: whole(value, 1), "int": integer, "flag": flag,
-    "text": text, "name": name, "object": plan, "labels": labels, "item": item, "real": number,
-    "real0": zero_or_more, "real+": real, "order": renyi_order, "chance": chance(zero=True),
-    "hex32": mark, "hex64": key, "window": period, "relation": among(*RELATIONS), "policy": plan,
+    "text": text, "name": name, "object": plan, "labels": labels, "item": item, "ends": ends,
+    "real": number, "real0": zero_or_more, "real+": real, "order": renyi_order,
+    "chance": chance(zero=True), "hex32": mark, "hex64": key, "window": period,
+    "relation": among(*RELATIONS), "policy": plan,
 }
 BETWEEN: dict[str, Rule] = {"Budget": check_budget, "Cap": check_cap,
                             "Array": check_array, "Answer": check_answer}
@@ -245,6 +255,9 @@ def check_shape(kind: Any, body: Any, format_: int) -> None:
     if kind in ("settled", "aborted") and body.get("answer") is not None and (
             kind != "settled" or body["releases"] != 1 or body.get("failed")):
         raise Bad("an answer that no single release gave")
+    if kind == "settled" and body.get("score") is not None and (
+            not body["releases"] or body.get("failed")):
+        raise Bad("a score that no release gave")
 
 
 def check_created(body: Any) -> None:

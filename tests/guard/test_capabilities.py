@@ -158,7 +158,7 @@ def test_the_handle_offers_what_is_listed_and_nothing_else(data):
         data.ledger.on_release = print
     assert {name for name in dir(pl.Session) if not name.startswith("_")} == {
         "plan", "grant", "covers", "active", "data", "releases", "receipt", "filtered",
-        "release", "best_of", "within", "close", "fixes", "cheaper"}
+        "release", "best_of", "within", "note_score", "close", "fixes", "cheaper"}
 
 
 def test_a_handle_does_not_tell_where_the_ledger_lies(tmp_path):

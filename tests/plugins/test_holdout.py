@@ -13,11 +13,14 @@ from privledger_learners import (
     LabelPrivateClassifier,
     SGBDTClassifier,
 )
+from sklearn import metrics
 
 import privledger as pl
 from privledger.cli import main
-from privledger.plugins import Holdout, intervals
-from privledger.plugins.holdout import FIGURES
+from privledger.ledger.events import Estimate
+from privledger.plugins import Holdout, PrivateScore, intervals
+from privledger.plugins.holdout import FIGURES, Goodness
+from privledger.standalone.verifier import read_history
 from privledger.testing import CHECKS
 from tests.all_cases import all_cases
 
@@ -44,9 +47,13 @@ def test_under_add_remove_it_costs_no_more_than_the_fit(learner, delta, asked, t
     model = learner(epsilon=1.0, delta=delta, schema=CLASSES)
     model.fit(data, holdout=asked)
     found = model.private_score_
-    (one,) = found.estimates
-    assert one.name == "accuracy" and one.value == pytest.approx(0.9, abs=0.1)
-    assert one.both[0] <= one.noise[0] <= one.value <= one.noise[1] <= one.both[1]
+    assert [one.name for one in found.estimates] == [
+        "accuracy", "balanced accuracy", "auc", "recall of no", "recall of yes",
+        "precision of no", "precision of yes"]
+    for one in found.estimates:
+        assert one.value == pytest.approx(0.88, abs=0.15), one.name
+        assert one.both[0] <= one.noise[0] <= one.value <= one.noise[1] <= one.both[1]
+    assert [one.end.score for one in ledger.state.grants.values()] == [found]
     assert found.share == 0.2 and found.records == pytest.approx(600, abs=190)  # 8 sigma
     assert found.epsilon == pytest.approx(0.5 if isinstance(asked, Holdout) else 1.0)
     assert ledger.spent <= 1.0 and ledger.verify() == []
@@ -119,6 +126,127 @@ def test_the_width_of_noise_is_that_of_its_law(weights, kind):
     drawn = (words.laplace if kind == "laplace" else words.normal)(0, 3.0, (10**6, len(weights)))
     width = intervals.sum_half_width(weights, 3.0, kind)
     assert np.mean(np.abs(drawn @ np.array(weights)) > width) == pytest.approx(0.05, abs=0.0013)
+
+
+@pytest.mark.parametrize("detail", [False, pytest.param(None, id="of few rows")])
+def test_without_detail_accuracy_alone_has_less_noise(detail):
+    few = pl.Schema("c", CLASSES.columns, expected_rows=300,
+                    expected_rows_provenance="declared")
+    model = JointTreeClassifier(epsilon=0.2, schema=few)
+    model.fit(guarded(few)[1], holdout=Holdout(0.2, detail=detail))
+    assert [one.name for one in model.private_score_.estimates] == ["accuracy"]
+    with pytest.raises(pl.InvalidValue, match="detail"):
+        Holdout(0.2, detail=1)
+
+
+@pytest.mark.parametrize(("classes", "halves"), [(2, 1), (2, 5), (3, 1), (26, 1)])
+def test_figures_of_exact_counts_are_those_of_scikit_learn(classes, halves):
+    """With as good as no noise; probabilities are at the middles of their intervals."""
+    words = np.random.default_rng(3)
+    names = [f"c{place}" for place in range(classes)]
+    schema = pl.Schema("m", (COLUMN, pl.Column("y", "categorical", "target",
+                                               categories=tuple(names))))
+    truth = words.integers(0, classes, 4000)
+    sure = (words.integers(0, halves, 4000) + 0.5) / (2 * halves) + 0.5
+    found = np.where(words.random(4000) < 0.2 + 0.7 * (sure - 0.5) + 0.1, truth,
+                     words.integers(0, classes, 4000))
+
+    class Fixed:
+        def predict(self, rows):
+            return np.array(names)[found]
+
+        def predict_proba(self, rows):
+            return np.stack([sure, 1 - sure], axis=1)
+
+    goodness = Goodness(Fixed(), schema, True, halves)
+    sums = goodness({"x": np.zeros(4000), "y": truth}).sum(axis=0)
+    assert len(sums) == goodness.width == 2 * halves * classes
+    told = {one.name: one.value for one in goodness.estimates(sums, (1e-9, "laplace"))}
+    assert told["accuracy"] == pytest.approx(metrics.accuracy_score(truth, found))
+    assert told["balanced accuracy"] == pytest.approx(metrics.balanced_accuracy_score(truth, found))
+    if classes <= 20:
+        recalls = metrics.recall_score(truth, found, average=None)
+        assert [told[f"recall of {name}"] for name in names] == pytest.approx(recalls.tolist())
+    else:
+        assert len(told) == 2
+    assert ("auc" in told) == (halves > 1)
+    if classes == 2:
+        precisions = metrics.precision_score(truth, found, average=None)
+        assert [told[f"precision of {name}"] for name in names] == pytest.approx(
+            precisions.tolist())
+    if halves > 1:
+        assert told["auc"] == pytest.approx(
+            metrics.roc_auc_score(truth, np.where(found == 1, sure, 1 - sure)), abs=1e-9)
+
+
+def test_a_class_without_records_has_no_figure_and_no_mean_of_all_has_it():
+    goodness = Goodness(None, CLASSES, True, 1)
+    told = goodness.estimates(np.array([90.0, 10.0, 0.5, -0.5]), (1.0, "laplace"))
+    assert {one.name for one in told} == {"accuracy", "recall of no", "precision of no",
+                                      "precision of yes"}
+
+
+@pytest.mark.parametrize("wrong", ["score", None, PrivateScore((), float("nan"), 0.2, 1.0),
+                                   PrivateScore((Estimate("a", 0.5, (0.0, float("inf")), None),),
+                                                9.0, 0.2, 1.0),
+                                   PrivateScore((Estimate("a" * 70_000, 0.5, None, None),), 9.0,
+                                                0.2, 1.0),
+                                   PrivateScore((Estimate("a", 0.5, None, None),) * 101, 9.0, 0.2,
+                                                1.0)])
+def test_a_settlement_takes_finite_figures_and_no_other(wrong):
+    ledger, data = guarded()
+    with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
+        session.release(pl.Laplace(1.0, 1.0), data.count())
+        with pytest.raises(pl.InvalidValue, match="score"):
+            session.note_score(wrong)
+    assert [one.end.score for one in ledger.state.grants.values()] == [None]
+
+
+def test_a_grant_that_failed_or_released_nothing_has_no_score():
+    score = PrivateScore((Estimate("a", 0.5, None, None),), 9.0, 0.2, 1.0)
+    ledger, data = guarded()
+    with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
+        session.note_score(score)
+
+    def fails():
+        with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
+            session.release(pl.Laplace(1.0, 1.0), data.count())
+            session.note_score(score)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
+    assert {one.end.score for one in ledger.state.grants.values()} == {None}
+    assert ledger.verify() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [60, 1000])
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+@pytest.mark.parametrize("shape", [((6, 3, 1), (1, 3, 6)), ((1, 1, 1), (1, 1, 1)),
+                                   ((20, 1, 0), (0, 1, 20))])
+def test_areas_and_balanced_accuracies_are_covered(n, scale, shape):
+    """Approximate intervals of .95: at least 126 of 150, fewer come with less than 1e-6."""
+    words = np.random.default_rng(17)
+    right = (0.9, 0.6 if shape[0][0] < 20 else 0.999)
+    first, second = (np.array(one) / sum(one) for one in shape)
+    wins = np.tril(np.ones((3, 3)), -1) + np.eye(3) / 2
+    kept = dict.fromkeys(("noise", "both", "balanced noise", "balanced"), 0)
+    for _ in range(150):
+        below, above = words.multinomial(n, first), words.multinomial(n, second)
+        drawn = [one + words.laplace(0, scale, 3) for one in (above, below)]
+        for name, sampling, true in (("noise", False, above @ wins @ below / n**2),
+                                     ("both", True, second @ wins @ first)):
+            _, low, high = intervals.area_intervals(*drawn, scale, "laplace", sampling=sampling)
+            kept[name] += low <= true <= high
+        hits = words.binomial(n, right)
+        told = Goodness(None, CLASSES, True, 1).estimates(
+            np.stack([hits, n - hits], axis=1).ravel() + words.laplace(0, scale, 4),
+            (scale, "laplace"))
+        held = next(one for one in told if one.name == "balanced accuracy")
+        kept["balanced noise"] += held.noise[0] <= hits.mean() / n <= held.noise[1]
+        kept["balanced"] += held.both[0] <= np.mean(right) <= held.both[1]
+    assert min(kept.values()) >= 126, kept
 
 
 @pytest.mark.slow
@@ -215,7 +343,10 @@ def test_a_run_scores_itself(run_file, tmp_path):
     (tmp_path / "r.ledger").unlink()
     again = CliRunner().invoke(main, ["run", str(run_file), "--format", "json"])
     found = json.loads(again.stdout)["private_score"]
-    assert found["holdout"] == 0.2 and set(found["scores"]) == {"accuracy"}
+    assert found["holdout"] == 0.2 and {"accuracy", "auc"} <= set(found["scores"])
+    shown = CliRunner().invoke(main, ["show", str(tmp_path / "r.ledger")])
+    assert "private score of about" in shown.stdout and "balanced accuracy" in shown.stdout
+    assert read_history(str(tmp_path / "r.ledger")).faults == []
 
 
 @pytest.mark.parametrize("wrong", [

@@ -302,7 +302,8 @@ def _row(grant: GrantReport, one: ChargeFigures, columns: tuple[GrantColumn, ...
                                                 if grant.note else status),
              ("Charge", f"{one.amount.own.text(4)} {view.unit}"),
              ("Delta of the plan", Figure(one.delta, "delta", CHOSEN).text()),
-             ("Origin", one.origin), ("Federation", grant.federated),
+             ("Score", grant.score), ("Origin", one.origin),
+             ("Federation", grant.federated),
              ("Entry", "" if publishable else str(one.position)),
              ("Answers", "" if publishable else str(grant.releases))]
     answers = tuple(clean(f"{line.count} × {line.mechanism}: {line.question}"
