@@ -45,8 +45,7 @@ def repeated_quantile(counted: tuple[tuple[float, int], ...], outside: float) ->
     if len(counted) == 1:
         return counted[0][0] * _equal_quantile(counted[0][1], outside)
     if sum(many for _, many in counted) > 3:
-        return _inverted(*(np.array(one, dtype=float) for one in zip(*counted, strict=True)),
-                         outside)
+        return _inverted(np.array(counted), outside)
     weights = [size for size, many in counted for _ in range(many)]
     sizes: list[float] = []
     for size in sorted(one for one in weights if one > 1e-9 * max(weights)):
@@ -62,9 +61,10 @@ def repeated_quantile(counted: tuple[tuple[float, int], ...], outside: float) ->
     return high
 
 
-def _inverted(sizes: Floats, often: Floats, outside: float) -> float:
+def _inverted(counted: Floats, outside: float) -> float:
     """The same from the characteristic function, prod 1 / (1 + sizes_i^2 u^2), by the rule of
     midpoints, which is exact but for what lies beyond `_FAR`. What is cut off is added."""
+    sizes, often = counted.T
     scale = math.sqrt(2 * float(often @ sizes**2))
     if not scale:
         return 0.0

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 import privledger as pl
 from privledger_learners.statistics.answers import AnswerRow, Group
 from privledger_learners.statistics.expressions import Statistic
-from privledger_learners.statistics.needs import Axis, Key, Need
+from privledger_learners.statistics.needs import COARSE, FINE, Axis, Key, Need
 
 intervals = pl.plugins.intervals
 
@@ -146,11 +148,78 @@ def _spread(one: Statistic, told: Told, place: int, group: Group,
 def _quantiles(one: Statistic, told: Told, place: int, group: Group,
                about: float | None) -> Iterator[AnswerRow]:
     # No interval of a value follows from an exponential draw.
-    found = told.array[place]
-    if told.need.key.kind == "ranks":
-        found = _at_ranks(found, told.need.key, np.array(one.quantiles))
+    found, key = told.array[place], told.need.key
+    if key.kind == "ranks":
+        ends = [rank_ends(found, q, told.scale, told.kind) for q in one.quantiles]
+        edges = np.linspace(key.lower, key.upper, len(found) + 1)
+        found = _at_ranks(found, key, np.array(one.quantiles))
     for at, q in enumerate(one.quantiles):
-        yield AnswerRow(group, one.called(q), "", float(found[at]), rows_about=about)
+        row = AnswerRow(group, one.called(q), "", value := float(found[at]), rows_about=about)
+        if key.kind == "ranks" and ends[at]:
+            low, high, left, right = (float(edges[end]) for end in ends[at])
+            row = evolve(row, low=min(low, value), high=max(high, value),
+                         sample_low=min(left, value), sample_high=max(right, value))
+        yield row
+
+
+def rank_weights(below: int, q: float) -> dict[float, int]:
+    """Sizes of the weights of all noisy counts, and how often each occurs, in how many rows are
+    in the first so many bins, less q times all rows: of `joined` counts."""
+    many, blocks = FINE // COARSE, COARSE
+    full, part = divmod(below, many)
+    coarse, each = many / (many + 1), 1 / (many + 1)
+    rest = blocks - full - (part > 0)
+    found: Counter[float] = Counter()
+    for weight, often in (
+            (coarse * (1 - q), full), (each * (1 - q), full * many),
+            (coarse * q, rest), (each * q, rest * many),
+            *(((1 - part * each - q * each, part), (part * each + q * each, many - part),
+               (part * each - q * coarse, 1)) if part else ())):
+        found[abs(weight)] += often
+    return +found
+
+
+@lru_cache(maxsize=64)
+def _rank_deviations(q: float) -> np.ndarray:
+    """Standard deviation of that for every number of bins, for noise of deviation 1."""
+    return np.array([math.sqrt(math.fsum(often * size**2 for size, often in
+                                         rank_weights(below, q).items()))
+                     for below in range(FINE + 1)])
+
+
+@lru_cache(maxsize=1 << 14)
+def _rank_width(below: int, q: float, kind: str) -> float:
+    """95 % half width of that, for noise of scale 1; so .025 are beyond either end."""
+    if kind == "gaussian":
+        return float(intervals.NORMAL * _rank_deviations(q)[below])
+    return float(intervals.repeated_quantile(tuple(rank_weights(below, q).items()), 0.05))
+
+
+def rank_ends(counts: np.ndarray, q: float, scale: float, kind: str) -> tuple[int, ...]:
+    """Edges between which the q-quantile of the table lies, and that of a population; empty where
+    there may be no row (docs/proofs/summaries.md)."""
+    above = np.concatenate([[0.0], np.cumsum(counts)])
+    rows, sd = float(above[-1]), intervals.entry_sd(scale, kind)
+    of_rows = sd * float(_rank_deviations(0.0)[FINE])
+    if rows <= intervals.NORMAL * of_rows:
+        return ()
+    above -= q * rows
+    found: list[int] = []
+    for more in (0.0, intervals.NORMAL**2 * q * (1 - q) * (
+            rows + intervals.ONE_SIDED * of_rows + intervals.PLUS)):
+        # What is further than a width ever is, by Chebyshev's inequality, needs none of its own.
+        far = np.hypot(math.sqrt(20.0) * sd * _rank_deviations(q), math.sqrt(more))
+
+        def near(edge: int, side: int, more: float = more) -> bool:
+            return side * float(above[edge]) <= math.hypot(
+                scale * _rank_width(edge, q, kind), math.sqrt(more))
+
+        low = next((edge for edge in np.flatnonzero(-above[1:-1] <= far[1:-1]).tolist()
+                    if near(edge + 1, -1)), FINE - 1)
+        high = next((edge + 1 for edge in np.flatnonzero(above[1:-1] <= far[1:-1])[::-1].tolist()
+                     if near(edge + 1, 1)), 0)
+        found += [min(low, high), max(low, high) + 1]
+    return tuple(found)
 
 
 def joined(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray:
