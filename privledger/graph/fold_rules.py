@@ -58,6 +58,7 @@ from privledger.graph.additive import Gaussian
 from privledger.graph.fold import Orders, cost_of, fold
 from privledger.graph.nodes import (
     AsReplaceOne,
+    Correlated,
     FixedSizeSample,
     Group,
     IndividualFilter,
@@ -80,9 +81,9 @@ def _(node: Group, relation: Relation, orders: Orders) -> Cost:
     inner = cost_of(node.node, relation, orders)
     if node.rows == 1:
         return inner
-    losses = None if inner.losses is None else grouped(inner.losses, node.rows)
+    one = _by_rows(node.node, inner)
     return _several(node.node, inner, node.rows, relation, relation, orders, "a group of rows",
-                    losses)
+                    one and grouped(one, node.rows))
 
 
 @fold.register
@@ -91,15 +92,22 @@ def _(node: AsReplaceOne, relation: Relation, orders: Orders) -> Cost:
     return replaced_cost(node.node, cost_of(node.node, "add_remove", orders), orders)
 
 
+def _by_rows(node: Node, inner: Cost) -> Losses | None:
+    """Losses that say what several rows lose at once; none of correlated noise on samples, whose
+    rows may be of two groups [docs/proofs/correlated.md]."""
+    overlaps = any(isinstance(one, Correlated) and one.rate < 1 for one in below(node))
+    return None if overlaps else inner.losses
+
+
 def replaced_cost(node: Node, inner: Cost, orders: Orders) -> Cost:
     """Of `AsReplaceOne(node)`, where `inner` is what `node` costs under add_remove.
 
     Raises:
         UnsupportedNode: no proof at hand for this node.
     """
-    losses = None if inner.losses is None else replaced(inner.losses)
+    one = _by_rows(node, inner)
     return _several(node, inner, 2, "add_remove", "replace_one", orders,
-                    "a change of relation", losses)
+                    "a change of relation", one and replaced(one))
 
 
 @fold.register

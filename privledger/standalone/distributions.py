@@ -224,6 +224,8 @@ def collect(unit: Unit, times: int, found: dict[Unit, int]) -> None:
     elif node.name == "AsReplaceOne" and unit.relation == "replace_one":
         collect(Unit(node.inner, "add_remove", unit.rows, True), times, found)
     elif node.name == "Correlated" and node.inner.name == "PoissonSample":
+        if unit.rows > 1 or unit.exchanged:
+            raise NoPrice("several rows at once, of correlated noise on samples")
         collect(unit._replace(node=by_blocks(node)), times, found)
     elif node.name not in ("Public", "PostProcess"):
         found[unit] = found.get(unit, 0) + times

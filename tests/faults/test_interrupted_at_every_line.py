@@ -21,6 +21,7 @@ SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
                          pl.Column("y", "categorical", "target", categories=("no", "yes"))))
 X, Y = {"x": [0.25, 0.5, 0.75, 1.0]}, ["no", "yes", "yes", "no"]
 G, STREAM = pl.Gaussian(20.0), pl.SparseVector(60.0, 90.0)
+ROWS = pl.nodes.Correlated(G, (1.0, 0.5), 2, 1, 2)
 FILTER = pl.IndividualFilter("gdp", 1e-4, node=pl.Gaussian(300.0))
 TUNED = pl.nodes.Tuning(pl.Laplace(60.0), success=0.5)
 
@@ -39,6 +40,12 @@ def above(data, session):
         session.release(STREAM, run.above(data.count(), 3.0))
 
 
+def rows(data, session):
+    stream = data.correlated()
+    for _ in range(2):
+        session.release(ROWS, stream.step(data.count()))
+
+
 def tuned(data, session):
     def trial(handle, candidate):
         with handle.ledger.request(TUNED.node, handle) as inner:
@@ -51,7 +58,7 @@ def filtered(data, session):
 
 
 KINDS = {"count": (G, counted), "sample": (pl.PoissonSample(0.5, G), sampled),
-         "threshold": (STREAM, above), "tuning": (TUNED, tuned),
+         "threshold": (STREAM, above), "rows": (ROWS, rows), "tuning": (TUNED, tuned),
          "filter": (FILTER, filtered)}
 
 

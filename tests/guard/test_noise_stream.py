@@ -181,6 +181,15 @@ def test_a_sampled_block_reaches_its_price(epsilon):
     assert truth * (1 - 1e-5) <= pl.delta(node, epsilon) <= truth * 1.01
 
 
+def test_rows_of_two_groups_are_priced_one_after_the_other():
+    node = pl.nodes.Correlated(pl.PoissonSample(0.1, pl.Gaussian(2.0)), (0.75, 0.5), 100, 10, 10)
+    same = pl.nodes.cyclic_poisson((0.75, 0.5), 2.0, rate=0.1, groups=10, steps=100)
+    for around, relation in ((pl.nodes.AsReplaceOne, "replace_one"),
+                             (lambda one: pl.nodes.Group(2, one), "add_remove")):
+        assert pl.epsilon(around(node), 1e-6, relation) == pytest.approx(
+            pl.epsilon(around(same), 1e-6, relation, accountant="rdp"), rel=1e-9)
+
+
 # --- once, in order, and as it was reserved -------------------------------------------------------
 
 def test_a_run_costs_one_node_and_ends():

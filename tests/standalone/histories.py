@@ -25,6 +25,8 @@ LEAVES = (
     pl.Asserted(0.1, "so it was said", 1e-8), pl.AssertedZCDP(0.001, "so it was said"),
     pl.nodes.PostProcess("a note"), pl.nodes.Public("a fact"),
 )
+SAMPLED = pl.nodes.Correlated(
+    pl.PoissonSample(0.1, pl.Gaussian(60.0)), (1.0, -0.5, 0.25), 20, 5, 3)
 COMPOSITES = (
     pl.Sequential([L, G]), pl.Sequential([]), pl.Repeat(L, 3), pl.Parallel([L, pl.Laplace(30.0)]),
     pl.Parallel([L, L], "iid_per_record"), pl.Parallel([G, G], "index"), pl.nodes.OneOf([L, G]),
@@ -33,7 +35,7 @@ COMPOSITES = (
     pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G),
     pl.nodes.Correlated(pl.Gaussian(60.0), (1.0, -0.5, 0.25), 20, 5, 3),
     pl.nodes.Correlated(pl.Gaussian(90.0), (1.0, 0.5, 0.25), 20, 2, 9),
-    pl.nodes.Correlated(pl.PoissonSample(0.1, pl.Gaussian(60.0)), (1.0, -0.5, 0.25), 20, 5, 3),
+    SAMPLED, pl.nodes.Group(2, SAMPLED), pl.nodes.AsReplaceOne(SAMPLED),
     pl.nodes.TruncatedPoissonSample(0.1, 5, 100, pl.Gaussian(60.0)),
     pl.nodes.AsReplaceOne(pl.nodes.RandomAllocation(10, pl.Gaussian(60.0))),
     pl.IndividualFilter("gdp", 0.001),
