@@ -62,7 +62,7 @@ ENTRIES = {
     "settled": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
                "vector?:Vector cap?:real+ answer?:Answer~ score?:Score~",
     "aborted": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
-               "vector?:Vector cap?:real+ answer?:Answer~",
+               "vector?:Vector cap?:real+ answer?:Answer~ score?:Score~",
     "crashed": "grant:name time?:text why?:text",
     "corrected@2": "grant:name plan:object~ units:nat delta_units:nat why:text time?:text",
     "window@3": "window:window time?:text",
@@ -240,8 +240,8 @@ def check_together(kind: str, body: Mapping[str, Any], format_: int, mode: str) 
     if answer is not None and (kind != "settled" or body["releases"] != 1 or body.get("failed")
                                or mode != "private" or not answer["values"]):
         raise ValueError("an answer that no single release gave")
-    if kind == "settled" and body.get("score") is not None and (
-            not body["releases"] or body.get("failed")):
+    if kind in ("settled", "aborted") and body.get("score") is not None and (
+            kind != "settled" or not body["releases"] or body.get("failed")):
         raise ValueError("a score that no release gave")
 
 

@@ -33,7 +33,7 @@ BODIES = {
     "settled": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
                "vector?:Vector cap?:real+ answer?:Answer~ score?:Score~",
     "aborted": "grant:name time?:text touched:flag releases:nat error?:text failed?:flag "
-               "vector?:Vector cap?:real+ answer?:Answer~",
+               "vector?:Vector cap?:real+ answer?:Answer~ score?:Score~",
     "crashed": "grant:name time?:text why?:text",
     "corrected@2": "grant:name plan:object~ units:nat delta_units:nat why:text time?:text",
     "window@3": "window:window time?:text",
@@ -147,7 +147,7 @@ def item(value: Any) -> Any:
     return [whole(one) for one in value]
 
 
-def ends(value: Any) -> Any:
+def ends(value: object) -> object:
     """The two ends of an interval."""
     if type(value) is not list or len(value) != 2:
         raise Bad("not two ends")
@@ -255,8 +255,8 @@ def check_shape(kind: Any, body: Any, format_: int) -> None:
     if kind in ("settled", "aborted") and body.get("answer") is not None and (
             kind != "settled" or body["releases"] != 1 or body.get("failed")):
         raise Bad("an answer that no single release gave")
-    if kind == "settled" and body.get("score") is not None and (
-            not body["releases"] or body.get("failed")):
+    if kind in ("settled", "aborted") and body.get("score") is not None and (
+            kind != "settled" or not body["releases"] or body.get("failed")):
         raise Bad("a score that no release gave")
 
 
