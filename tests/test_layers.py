@@ -31,8 +31,7 @@ PLUGIN_MODULES = sorted((*LEARNERS.rglob("*.py"), *PAPERS.rglob("*.py")))
 GENERATOR = "noise/seeded.py"
 # A name for two files says that they are about the same thing.
 SAME_THING = {
-    # A command, and what it prints.
-    "correct", "explain", "forks", "log", "overlap", "receipt", "risk", "whatif",
+    "explain",  # a command, and what it prints
     # The stand-alone verifier's reading of what the package does: it shares no code with it.
     "meter", "nodes", "reading", "vectors",
 }

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
 
-from attrs import Factory, fields_dict, frozen
+from attrs import Factory, asdict, fields_dict, frozen
 
 from privledger.errors import LedgerCorrupt
+from privledger.graph import SIZED, Context, Node, from_json, to_json
 from privledger.ledger.filters import Budget, Cap
 from privledger.ledger.line import QueuePosition
 from privledger.ledger.policy import Policy
@@ -492,3 +493,30 @@ EVENTS: dict[str, type[Any]] = {one.kind: one for one in (
     Created, FilterFixed, Protected, Enrolled, ScopeOpened, Granted, Refused, Released, Settled,
     Aborted, Crashed, Corrected, WindowOpened)}
 """Kind -> record: the closed set (`Unknown` is no kind). `codec` and every reader go by it."""
+
+Chain: TypeAlias = tuple[Context, ...]  # that a node was released under, the outermost first
+
+
+def released_node(chain: Chain, leaf: Node) -> ReleasedNode:
+    """A node and the contexts it was released under, as an event holds them."""
+    return ReleasedNode([_under(step) for step in chain], to_json(leaf))
+
+
+def _under(step: Context) -> dict[str, object]:
+    """Fields of a context; sizes for samples that have one only, which others never had."""
+    fields = asdict(step)
+    if step.kind not in SIZED:
+        del fields["size"], fields["out_of"]
+    return fields
+
+
+def read_node(node: ReleasedNode) -> tuple[Chain, Node]:
+    """The inverse of `released_node`.
+
+    Raises:
+        LedgerCorrupt: it cannot be read.
+    """
+    try:
+        return tuple(Context(**step) for step in node.under), from_json(node.leaf)
+    except (KeyError, TypeError):
+        raise LedgerCorrupt("a released node is malformed") from None

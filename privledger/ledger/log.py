@@ -9,17 +9,14 @@ import numpy as np
 from attrs import asdict
 from numpy.typing import NDArray
 
-from privledger.errors import LedgerCorrupt
-from privledger.graph import SIZED, Context, Node, canonical, from_json, to_json
-from privledger.ledger.events import Released, ReleasedNode
+from privledger.graph import Node, canonical
+from privledger.ledger.events import Chain, Released, released_node
 from privledger.ledger.limits import MOST_BODY
 
 CHUNK = 2000
 """Releases per `released` entry."""
 
 _LONGEST = 2000  # characters of a question that are kept
-
-Chain = tuple[Context, ...]
 
 
 class ReleaseLog:
@@ -89,28 +86,3 @@ class ReleaseLog:
 def _table(used: Iterable[int]) -> dict[int, int]:
     """Index in the whole -> index in one entry."""
     return {index: place for place, index in enumerate(sorted(set(used)))}
-
-
-def released_node(chain: Chain, leaf: Node) -> ReleasedNode:
-    """A node and the contexts it was released under, as an event holds them."""
-    return ReleasedNode([_under(step) for step in chain], to_json(leaf))
-
-
-def _under(step: Context) -> dict[str, object]:
-    """Fields of a context; sizes for samples that have one only, which others never had."""
-    fields = asdict(step)
-    if step.kind not in SIZED:
-        del fields["size"], fields["out_of"]
-    return fields
-
-
-def read_node(node: ReleasedNode) -> tuple[Chain, Node]:
-    """The inverse of `released_node`.
-
-    Raises:
-        LedgerCorrupt: it cannot be read.
-    """
-    try:
-        return tuple(Context(**step) for step in node.under), from_json(node.leaf)
-    except (KeyError, TypeError):
-        raise LedgerCorrupt("a released node is malformed") from None

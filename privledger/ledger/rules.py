@@ -46,11 +46,11 @@ from privledger.ledger.events import (
     ScopeOpened,
     Settled,
     WindowOpened,
+    read_node,
 )
 from privledger.ledger.filters import FilterRule, fixed_filter
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.limits import MOST_EFFORT, MOST_TOTAL_RECORDS, Efforts
-from privledger.ledger.log import read_node
 from privledger.ledger.origins import (
     Origins,
     alone_epsilon,

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from privledger.errors import InvalidValue, LedgerCorrupt
+from privledger.errors import InvalidValue, LedgerCorrupt, LedgerError
 from privledger.ledger.entries import Entry
 from privledger.ledger.store import Store, read_back
 from privledger.reading import path_in
-from privledger.storage.address import is_url as is_url
-from privledger.storage.address import shown as shown
+from privledger.storage.address import parse_address
 from privledger.storage.memory import MemoryStore as MemoryStore
 from privledger.storage.postgres import PostgresStore as PostgresStore
 from privledger.storage.sqlite import SQLiteStore as SQLiteStore
 from privledger.tables.spool import clear_left_behind
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_FOLDED = re.compile(r"postgres(ql)?:/", re.IGNORECASE)  # what pathlib makes of a URL
+
+
+def is_url(location: object) -> bool:
+    """Whether this names a server and no file. Any scheme: a mistyped one is no file either."""
+    text = str(location) if isinstance(location, str | os.PathLike) else ""
+    return bool(_URL.match(text) or _FOLDED.match(text))
+
+
+def shown(location: object) -> str:
+    """A location as it may be printed."""
+    if not is_url(location):
+        return str(location)
+    try:
+        return parse_address(location).location
+    except LedgerError:
+        return "a URL"
 
 
 def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,

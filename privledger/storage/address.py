@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from urllib.parse import quote, unquote, urlsplit
 
@@ -13,8 +12,6 @@ from privledger.errors import LedgerError
 SCHEMES = ("postgresql", "postgres")
 DEFAULT_LEDGER = "main"
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_FOLDED = re.compile(r"postgres(ql)?:/", re.IGNORECASE)  # what pathlib makes of a URL
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
 _SHOWN = ("host", "hostaddr", "port", "user", "dbname", "service", "sslmode", "sslrootcert",
@@ -44,12 +41,6 @@ class Address:
                 text = text.replace(value, "***")
         text = "".join(letter if letter.isprintable() else " " for letter in text)
         return " ".join(text.split())[:300]
-
-
-def is_url(location: object) -> bool:
-    """Whether this names a server and no file. Any scheme: a mistyped one is no file either."""
-    text = str(location) if isinstance(location, str | os.PathLike) else ""
-    return bool(_URL.match(text) or _FOLDED.match(text))
 
 
 def parse_address(url: object) -> Address:
@@ -114,13 +105,3 @@ def _shown(parameters: dict[str, str], hosts: str, ledger: str) -> str:
             if key in parameters and key not in inside]
     return (f"postgresql://{user + '@' if user else ''}{hosts}/{database}?"
             + "&".join([f"ledger={ledger}", *more]))
-
-
-def shown(location: object) -> str:
-    """A location as it may be printed."""
-    if not is_url(location):
-        return str(location)
-    try:
-        return parse_address(location).location
-    except LedgerError:
-        return "a URL"

@@ -18,8 +18,7 @@ from throughput import _noise
 import privledger as pl
 from privledger.graph import cost_of
 from privledger.ledger.entries import this_process
-from privledger.ledger.events import Event, Granted, Released, Settled
-from privledger.ledger.log import released_node
+from privledger.ledger.events import Event, Granted, Released, Settled, released_node
 
 GRANTS = 100_000
 RUNS = 1

@@ -26,8 +26,8 @@ import privledger as pl
 from privledger.graph import cost_of
 from privledger.ledger import audit
 from privledger.ledger.entries import this_process
-from privledger.ledger.events import Event, Granted, Holder, Released, Settled
-from privledger.ledger.log import ReleaseLog, released_node
+from privledger.ledger.events import Event, Granted, Holder, Released, Settled, released_node
+from privledger.ledger.log import ReleaseLog
 from privledger.reports import survey
 from privledger.storage import store_at
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.accounting.relation import LABELS_ONLY, promise
+from privledger.accounting.cost import LABELS_ONLY, promise
 from privledger.graph import cost_of
 from privledger.graph.register import leaf_cost
 from tests.all_cases import all_cases

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import privledger as pl
-from privledger.accounting.relation import LABELS_ONLY
+from privledger.accounting.cost import LABELS_ONLY
 from privledger.cli.app import main
 from privledger.graph import Context
 from privledger.guard.vault import _vault_of

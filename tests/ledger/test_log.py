@@ -6,7 +6,8 @@ import numpy as np
 
 import privledger as pl
 from privledger.graph import Context
-from privledger.ledger.log import CHUNK, ReleaseLog, read_node
+from privledger.ledger.events import read_node
+from privledger.ledger.log import CHUNK, ReleaseLog
 
 G, H = pl.Gaussian(1.0), pl.Gaussian(2.0)
 

@@ -31,7 +31,8 @@ from privledger.guard.teller import Teller
 from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
 from privledger.ledger.codec import encode
-from privledger.ledger.log import Chain, ReleaseLog
+from privledger.ledger.events import Chain
+from privledger.ledger.log import ReleaseLog
 from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.plugins import Priced
 from privledger.questions.score import Score
