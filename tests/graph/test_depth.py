@@ -12,11 +12,8 @@ from privledger.graph.meter import Meter
 from privledger.graph.node_checks import MAX_DEPTH, MOST_NODES, check_depth
 from privledger.graph.nodes import COMPOSITE_TYPES, from_json
 from privledger.ledger import audit
-from privledger.ledger.codec import decode
-from privledger.ledger.entries import make_entry
-from privledger.storage.memory import MemoryStore
 from tests.all_cases import all_cases
-from tests.bodies import body_of
+from tests.bodies import lines_of, stored
 
 G = pl.Gaussian(30.0)
 WRAPS = {
@@ -153,23 +150,16 @@ def test_events_are_read_within_the_same_limits():
             pl.nodes.from_dp_event(event)
 
 
-def stored(depth):
+def history_of(depth):
     """A history with a chain that holds, whose only grant has a plan nested that deep."""
     ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-6))
     data = ledger.protect({"x": [0.5]}, pl.Schema("s", (
         pl.Column("x", "numeric", "feature", 0.0, 1.0),)))
     ledger.request(G, data).close()
-    store, head = MemoryStore(), "0" * 64
-    with store.transaction() as transaction:
-        for position, old in enumerate(ledger._history.store.read()):
-            kind = old.event.kind
-            body = body_of(old) | ({"plan": nested_json(depth)} if kind == "granted" else {})
-            entry = make_entry(position, decode(kind, body), head)
-            head = entry.hash
-            transaction.append(entry)
-    return store
+    return stored(*((kind, body | ({"plan": nested_json(depth)} if kind == "granted" else {}))
+                    for kind, body in lines_of(ledger)))
 
 
 @pytest.mark.parametrize("depth", [101, 200])
 def test_a_stored_plan_that_is_too_deep_is_a_finding(depth):
-    assert audit(stored(depth))
+    assert audit(history_of(depth))

@@ -9,11 +9,8 @@ import pytest
 
 import privledger as pl
 from privledger.ledger import audit
-from privledger.ledger.codec import decode
-from privledger.ledger.entries import make_entry
-from privledger.storage import MemoryStore
 from tests.all_cases import all_cases
-from tests.bodies import body_of
+from tests.bodies import body_of, lines_of, stored
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),), expected_rows=5,
                    expected_rows_provenance="declared: five places were planned")
@@ -139,15 +136,9 @@ def test_it_survives_reopening(tmp_path):
 
 
 def rewritten(ledger, change):
-    store, head = MemoryStore(), "0" * 64
-    with store.transaction() as transaction:
-        lines = [(e.event.kind, body_of(e)) for e in ledger._history.store.read()]
-        change(lines[0][1])
-        for position, line in enumerate(lines):
-            entry = make_entry(position, decode(*line), head)
-            head = entry.hash
-            transaction.append(entry)
-    return [(found.rule, found.position) for found in audit(store)]
+    lines = lines_of(ledger)
+    change(lines[0][1])
+    return [(found.rule, found.position) for found in audit(stored(*lines))]
 
 
 @pytest.mark.parametrize("rule", [

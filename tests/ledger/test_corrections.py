@@ -13,14 +13,11 @@ from privledger.cli.app import main
 from privledger.cli.export import entry_line
 from privledger.guard.recalled import Recall
 from privledger.ledger import audit, checkpoint
-from privledger.ledger.codec import decode
-from privledger.ledger.entries import GENESIS, make_entry
 from privledger.ledger.events import Corrected
 from privledger.reports.spend import highest_people, highest_records
 from privledger.rounding import from_units
-from privledger.storage import MemoryStore
 from tests.alone import verify_history
-from tests.bodies import body_of, said
+from tests.bodies import lines_of, said, stored
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 
@@ -142,18 +139,9 @@ def test_the_command(tmp_path):
 def test_a_history_without_its_filter_entry_is_not_clean(tmp_path):
     """A forger who cuts the filter entry out and hashes the rest again."""
     from privledger.ledger import audit
-    from privledger.ledger.entries import GENESIS, make_entry
-    from privledger.storage import MemoryStore
 
     ledger, _, _ = started()
-    forged, head = MemoryStore(), GENESIS
-    with forged.transaction() as transaction:
-        kept = [entry for entry in ledger._history.store.read() if entry.event.kind != "filter"]
-        for position, entry in enumerate(kept):
-            new = make_entry(position, entry.event, head)
-            head = new.hash
-            transaction.append(new)
-    assert audit(forged)
+    assert audit(stored(*(line for line in lines_of(ledger) if line[0] != "filter")))
 
 
 def test_a_record_pays_for_what_was_corrected():
@@ -281,17 +269,11 @@ def test_a_correction_of_a_scope_counts_under_caps_and_in_checkpoints(tmp_path):
 def test_both_verifiers_price_a_correction_of_a_scope(tmp_path, change):
     ledger, _, _ = under_a_scope(tmp_path / "l")
     ledger.correct("s", pl.Gaussian(10.0), "it looked at other rows")
-    entries = ledger._history.store.read()
-    store, lines = MemoryStore(), [
-        (entry.event.kind, json.loads(json.dumps(body_of(entry)))) for entry in entries]
-    book, head = verify_history.Book(), GENESIS
-    with store.transaction() as transaction:
-        for position, (kind, body) in enumerate(lines):
-            fresh = make_entry(position, decode(
-                kind, change(body) if kind == "corrected" else body), head)
-            head = fresh.hash
-            transaction.append(fresh)
-            book.take(entry_line(fresh).encode("ascii"))
+    store = stored(*((kind, change(body) if kind == "corrected" else body)
+                     for kind, body in lines_of(ledger)))
+    book = verify_history.Book()
+    for entry in store.read():
+        book.take(entry_line(entry).encode("ascii"))
     assert audit(store) and book.faults
 
 

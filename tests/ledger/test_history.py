@@ -11,33 +11,14 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.ledger import FORMAT, State, audit
-from privledger.ledger.codec import decode
-from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import MemoryStore
 from tests.all_cases import all_cases
-from tests.bodies import body_of
+from tests.bodies import body_of, chained, stored
 
 G = pl.Gaussian(10.0)
 CREATED = {"format": FORMAT, "uuid": "u", "time": "", "relation": "add_remove", "filter": "auto",
            "budget": {"epsilon": 1.0, "delta": 1e-6}, "mode": "private", "noise": ""}
 HOLDER = {"host": "elsewhere", "pid": 1, "started": "x"}
-
-
-def chained(*lines):
-    """Entries with right hashes, whatever they say."""
-    found, head = [], GENESIS
-    for position, (kind, body) in enumerate(lines):
-        found.append(make_entry(position, decode(kind, body), head))
-        head = found[-1].hash
-    return found
-
-
-def stored(*lines):
-    store = MemoryStore()
-    with store.transaction() as transaction:
-        for entry in chained(*lines):
-            transaction.append(entry)
-    return store
 
 
 def rule(kind="gdp", epsilon=1.0, delta=1e-6):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 
 import numpy as np
 import pytest
@@ -12,11 +11,8 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.ledger import audit, fixed_filter
-from privledger.ledger.codec import decode
-from privledger.ledger.entries import make_entry
-from privledger.storage import MemoryStore
 from tests.all_cases import all_cases
-from tests.bodies import body_of
+from tests.bodies import lines_of, stored
 
 SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 BUDGET, SLICE = pl.Budget(2.0, 1e-6), pl.Budget(0.5, 1e-6)
@@ -42,16 +38,7 @@ def spend(ledger, data, node=NODE, labels=None):
 
 
 def rewritten(ledger, change):
-    """The history as somebody without scruples would write it, with a chain that holds."""
-    store, head = MemoryStore(), "0" * 64
-    lines = [(entry.event.kind, json.loads(json.dumps(body_of(entry))))
-             for entry in ledger._history.store.read()]
-    with store.transaction() as transaction:
-        for position, entry in enumerate(change(lines)):
-            fresh = make_entry(position, decode(*entry), head)
-            head = fresh.hash
-            transaction.append(fresh)
-    return [finding.rule for finding in audit(store)]
+    return [finding.rule for finding in audit(stored(*change(lines_of(ledger))))]
 
 
 def test_each_window_has_its_cap_and_the_total_stays_spent():

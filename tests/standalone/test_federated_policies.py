@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
 import numpy as np
@@ -12,11 +11,8 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli.app import main
 from privledger.ledger import audit
-from privledger.ledger.codec import decode
-from privledger.ledger.entries import make_entry
 from privledger.nodes import Federated
-from privledger.storage import MemoryStore
-from tests.bodies import body_of
+from tests.bodies import body_of, lines_of, stored
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
 WHOLE = Federated(pl.Gaussian(9.0), 5, 4)
@@ -60,17 +56,12 @@ def test_check_compares_and_tells_both_prices(tmp_path, rule, plan, tight, wide)
 def test_both_verifiers_find_what_should_have_been_refused(tools, verifier, tmp_path, rule, plan,
                                                            tight, wide):
     """The same history under a policy that forbids it, with hashes made anew."""
-    entries = granted(None, plan, **wide)._history.store.read()
-    assert "forbid_shared_noise" not in body_of(entries[0])["policy"]  # older readers know it not
-    lines = [(entry.event.kind, copy.deepcopy(body_of(entry))) for entry in entries]
+    ledger = granted(None, plan, **wide)
+    lines = lines_of(ledger)
+    assert "forbid_shared_noise" not in lines[0][1]["policy"]  # older readers know it not
     lines[0][1]["policy"].update(tight)
-    store, head, said = MemoryStore(), "0" * 64, []
-    with store.transaction() as transaction:
-        for position, (kind, body) in enumerate(lines):
-            entry = make_entry(position, decode(kind, body), head)
-            head = entry.hash
-            transaction.append(entry)
-            said.append({"kind": kind, "body": body_of(entry)})
+    store = stored(*lines)
+    said = [{"kind": entry.event.kind, "body": body_of(entry)} for entry in store.read()]
     found = audit(store)
     assert [one.rule for one in found] == ["policy-is-kept"] and rule in found[0].message
     (tmp_path / "history.jsonl").write_bytes(tools.text_of(tools.chained(said)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
 import pytest
@@ -14,12 +13,9 @@ import privledger as pl
 from privledger.cli.app import main
 from privledger.errors import InvalidPlan, PolicyViolation
 from privledger.ledger import audit
-from privledger.ledger.codec import decode
-from privledger.ledger.entries import make_entry
 from privledger.ledger.policy import admits, check_rule
-from privledger.storage import MemoryStore
 from tests.all_cases import all_cases
-from tests.bodies import body_of
+from tests.bodies import body_of, lines_of, stored
 
 PLAN = pl.Gaussian(9.0)
 CASES = [  # rules, library, version, allowed
@@ -54,20 +50,14 @@ def test_everybody_decides_alike(tools, verifier, tmp_path, rules, library, vers
     if rules is None:
         return
     assert admits(tuple(rules), library, version) is allowed
-    entries = granted(None, library, version or "0", foreign=["opacus", "Opacus", "opacus2"]
-                      )._history.store.read()
-    lines = [(entry.event.kind, copy.deepcopy(body_of(entry))) for entry in entries]
+    lines = lines_of(granted(None, library, version or "0",
+                             foreign=["opacus", "Opacus", "opacus2"]))
     lines[0][1]["policy"]["foreign"] = rules
     for kind, body in lines:
         if kind == "granted":
             body["labels"]["version"] = version
-    store, head, said = MemoryStore(), "0" * 64, []
-    with store.transaction() as transaction:
-        for position, (kind, body) in enumerate(lines):
-            entry = make_entry(position, decode(kind, body), head)
-            head = entry.hash
-            transaction.append(entry)
-            said.append({"kind": kind, "body": body_of(entry)})
+    store = stored(*lines)
+    said = [{"kind": entry.event.kind, "body": body_of(entry)} for entry in store.read()]
     found = [one.rule for one in audit(store)]
     assert found == ([] if allowed else ["policy-is-kept"])
     (tmp_path / "history.jsonl").write_bytes(tools.text_of(tools.chained(said)))
