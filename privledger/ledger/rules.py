@@ -238,7 +238,7 @@ def _corrected(line: LineOf[Corrected], state: State, rule: FilterRule) -> Findi
         true, charged = event.plan, (int(event.units), int(event.delta_units))
     else:
         true, charged, delta = grant.plan, grant.charged, grant.event.delta
-        if grant.status == "aborted":
+        if grant.status == "aborted" and not grant.touched:
             yield Finding(PRICES, line.position, "corrects a grant that was handed back")
     if true is None:
         yield Finding("never-over-the-cap", line.position,

@@ -15,6 +15,7 @@ from privledger.accounting import (
     pure_rdp,
     zcdp_rdp,
 )
+from privledger.accounting.renyi import MOST_STEPS, steps_rdp
 from privledger.errors import InvalidValue
 from tests.all_cases import all_cases
 
@@ -107,3 +108,13 @@ def test_curves_rise_and_stay_below_pure(built: Callable[..., RdpCurve]) -> None
         assert (bounds <= epsilon).all()
         assert (bounds > 0).all()
         assert (np.diff(bounds) >= -1e-11 * bounds[1:]).all()
+
+
+def test_as_many_records_apart_as_are_priced_and_one_more():
+    """Of pure epsilon: never below one record's, and the largest number is among them."""
+    orders = (2.0, 16.0)
+    one = pure_rdp(0.01, orders).as_array()
+    assert (steps_rdp(lambda at: pure_rdp(0.01, at), MOST_STEPS, orders).as_array() >= one).all()
+    for wrong in (0, MOST_STEPS + 1):
+        with pytest.raises(InvalidValue, match="steps"):
+            steps_rdp(lambda at: pure_rdp(0.01, at), wrong, orders)

@@ -271,10 +271,7 @@ def test_both_verifiers_price_a_correction_of_a_scope(tmp_path, change):
     ledger.correct("s", pl.Gaussian(10.0), "it looked at other rows")
     store = stored(*((kind, change(body) if kind == "corrected" else body)
                      for kind, body in lines_of(ledger)))
-    book = verify_history.Book()
-    for entry in store.read():
-        book.take(entry_line(entry).encode("ascii"))
-    assert audit(store) and book.faults
+    assert all(by_both(store))
 
 
 def test_people_in_all_tables_of_a_corrected_scope_lost_more():
@@ -315,3 +312,46 @@ def test_the_dearest_record_is_told_with_what_record_says_of_it():
     for one in ranks:
         found = ledger.record(one.row, "one")
         assert one.spent == pytest.approx(found.total, rel=1e-12) and one.spent <= one.cap
+
+
+def ended(ledger, data, how):
+    """The name of a grant that ended so."""
+    session = ledger.request(pl.Gaussian(20.0), data)
+    if how != "nothing was read":
+        session.release(pl.Gaussian(20.0), data.count())
+    if how == "open":
+        return session.grant
+    session.close(failed=KeyError if how == "failed" else None)
+    return session.grant
+
+
+@pytest.mark.parametrize("how", ["settled", "nothing was read", "failed", "open"])
+def test_both_verifiers_accept_a_correction_of_whatever_was_charged(how):
+    ledger, data, _ = started()
+    ledger.correct(ended(ledger, data, how), pl.Gaussian(15.0), "why")
+    assert by_both(ledger._history.store) == ([], [])
+    lines = lines_of(ledger)
+    if how == "failed":  # as where an interrupt came after the release and before any row
+        lines[-2] = "aborted", lines[-2][1] | {"touched": False}
+        assert by_both(stored(*lines)) == ([], [])
+
+
+def test_both_verifiers_refuse_a_correction_of_what_was_handed_back():
+    ledger, data, grant = started()
+    with pytest.raises(KeyError), ledger.request(pl.Gaussian(20.0), data) as session:
+        raise KeyError
+    with pytest.raises(pl.InvalidValue, match="handed back"):
+        ledger.correct(session.grant, pl.Gaussian(15.0), "why")
+    ledger.correct(grant, pl.Gaussian(15.0), "why")
+    lines = lines_of(ledger)
+    assert lines[-1][0] == "corrected" and by_both(stored(*lines)) == ([], [])
+    lines[-1][1]["grant"] = session.grant
+    assert all(by_both(stored(*lines)))
+
+
+def by_both(store):
+    """What each verifier finds."""
+    book = verify_history.Book()
+    for entry in store.read():
+        book.take(entry_line(entry).encode("ascii"))
+    return audit(store), book.faults

@@ -11,6 +11,7 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.ledger import FORMAT, State, audit
+from privledger.ledger.auditing import chain_findings
 from privledger.storage import MemoryStore
 from tests.all_cases import all_cases
 from tests.bodies import body_of, chained, stored
@@ -310,3 +311,9 @@ def test_a_long_line_of_releases_does_not_hide_a_known_one_behind_it():
     store = stored(("created", CREATED), rule(), granted("f", time="t"), released("f"), settle[0],
                    granted("g", time="t"), ("released", long), released("g"), settle[1])
     assert {finding.rule for finding in audit(store)} == {"releases-are-granted"}
+
+
+def test_a_hundred_breaks_of_a_chain_are_told_and_no_more():
+    store = stored(("created", CREATED), *[("noted", {"number": place}) for place in range(150)])
+    store._entries[:] = [evolve(entry, previous="0" * 64) for entry in store._entries]
+    assert len(chain_findings(store)[0]) == 100

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
+from scipy.special import ndtri
 
 import privledger as pl
 from privledger.accounting.pld.allocated import AllocatedPair, ratio_law, single_grid
@@ -19,6 +20,7 @@ from privledger.accounting.pld.attained import (
     attained_items,
     attained_parts,
 )
+from privledger.accounting.pld.envelopes import Corners
 from privledger.accounting.pld.mixtures import CoinPair
 from privledger.accounting.pld.pairs import (
     BoundedRangePair,
@@ -162,3 +164,27 @@ def test_what_is_asserted_is_left_out():
     beside = lower(pl.Sequential([pl.Repeat(pl.Laplace(5.0), 20),
                                   pl.Asserted(0.5, "somebody said so")]), 1e-6)
     assert beside == pytest.approx(alone, rel=1e-3)
+
+
+def test_a_gap_of_normal_quantiles_is_never_below_the_exact_one():
+    """Masses from 1e-300 to what lacks 1e-16 to 1, far apart and nearly equal."""
+    rng = np.random.default_rng(1)
+    q = np.concatenate([10 ** rng.uniform(-300, -0.31, 100), rng.uniform(0.5, 0.999, 40)] * 2)
+    p = np.concatenate([q[:140] * (1 + 10 ** rng.uniform(-12, 0, 140)),
+                        10 ** rng.uniform(-300, 0, 140)])
+    p = np.maximum(np.minimum(p, 1 - 2.0**-53), q)  # a test has as much power as size
+    found = Corners(q, p, 1 - q, 1 - p).gaps()
+
+    def normal(mass):
+        """Newton's steps on the log of the smaller tail, from what floats say."""
+        side, tail = (-1, mpf(mass)) if mass < 0.5 else (1, 1 - mpf(mass))
+        x = mpf(-float(ndtri(float(tail))))
+        for _ in range(6):
+            at, slope = mp.erfc(x / mp.sqrt(2)) / 2, mp.npdf(x)
+            x += at / slope * mp.log(at / tail)
+        return side * x
+
+    with mp.workdps(40):
+        for place in range(len(q)):
+            exact = normal(float(p[place])) - normal(float(q[place]))
+            assert exact <= found[place] <= exact + 1e-11 * (40 + abs(exact))
