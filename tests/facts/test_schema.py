@@ -144,12 +144,6 @@ def test_a_malformed_schema_is_a_schema_error(columns):
         read(*columns)
 
 
-@pytest.mark.parametrize("rows", [0, -1, 1.5, True, "10", math.nan])
-def test_impossible_public_row_counts(rows):
-    with pytest.raises(ValueError):
-        read(NUMBER, public_rows=rows)
-
-
 def test_privacy_units_of_several_rows_are_refused():
     with pytest.raises(pl.SchemaError, match="privacy unit"):
         read(NUMBER, unit={"column": "person", "rows": 3})
