@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.tables import rowfiles
+from privledger.tables.sources import read_features
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 10.0, missing=True),
                          pl.Column("c", "categorical", "feature", categories=("a", "b"),
@@ -163,7 +164,7 @@ def test_every_path_refuses_the_record_that_swallows_others(tmp_path):
     path.write_text("x,c,y,note\n" + rows + '5,a,no,"tall\n' + rows)
     book = pl.Ledger.create(None, budget=pl.Budget(1.0))
     for read in (lambda: pl.read_table(path, SCHEMA),
-                 lambda: pl.tables.read_features(path, SCHEMA),
+                 lambda: read_features(path, SCHEMA),
                  lambda: book.protect(pl.scan_csv(path), None, SCHEMA, target="y").count(),
                  lambda: list(pl.scan_csv(tmp_path).batches(SCHEMA, "y"))):
         with pytest.raises(pl.errors.DataError, match=r"t\.csv.*never closed"):

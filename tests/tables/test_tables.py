@@ -10,6 +10,7 @@ import pytest
 
 import privledger as pl
 from privledger.tables.encode import encode_target
+from privledger.tables.sources import read_features
 from tests.all_cases import all_cases
 
 pandas = pytest.importorskip("pandas")
@@ -254,7 +255,7 @@ def test_a_code_is_spelt_alike_in_every_table(tmp_path, text):
                   polars.DataFrame({"c": [text]}), "t.csv", "t.parquet"):
         try:
             if isinstance(table, str):
-                table = pl.tables.read_features(tmp_path / table, CODES)
+                table = read_features(tmp_path / table, CODES)
             found.add(int(pl.encode_features(table, CODES).arrays[0][0]))
         except pl.errors.DataError as error:
             assert "'c' has a category" in str(error) and text not in str(error).split("'")
@@ -316,7 +317,7 @@ def test_a_marker_stands_for_a_missing_cell(tmp_path, marker):
         {"name": "c", "kind": "categorical", "categories": [5, 7]}]})
     assert pl.Schema.from_dict(schema.to_dict()) == schema
     (tmp_path / "t.csv").write_text("x,c\n" + "".join(f'{cell},"{cell}"\n' for cell in cells))
-    read = pl.tables.read_features(tmp_path / "t.csv", schema)
+    read = read_features(tmp_path / "t.csv", schema)
     tables = [{"x": cells, "c": cells}, pandas.DataFrame({"x": cells, "c": cells}), read]
     if marker not in ("?", "NA"):
         tables += [np.array([[5, 5], [-99, -99], [7, 7]]), {"x": [5, -99.0, 7], "c": [5, -99, 7]}]
