@@ -15,13 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.ledger import audit
 from privledger.standalone import build
 from privledger.standalone.build import one_file
-from privledger.storage import MemoryStore
 from tests.all_cases import all_cases
 from tests.bodies import said
-from tests.doctored import entries_of
 
 KINDS = ("gdp", "zcdp", "rdp", "basic")
 UNIT = 2**192
@@ -481,12 +478,6 @@ def test_a_doctored_history_is_found_although_it_was_hashed_again(book_of, hones
     assert "\nNOT TRUSTED: " in capsys.readouterr().out
 
 
-def test_swapped_lines_are_found(book_of, honest):
-    lines = honest["basic"][0].splitlines(keepends=True)
-    lines[3], lines[4] = lines[4], lines[3]
-    assert "does not follow the entry before" in faults(book_of(b"".join(lines)))
-
-
 @pytest.mark.parametrize("tail", [b"x", b"\n", b"{}\n", b"null\n", b"[]\n", b'"x"\n', b"1\n", b"\0",
                                   b"[" * 100000 + b"\n", b'["position"]\n', b"\xff\n",
                                   b'{"a": ' * 5000 + b"\n"])
@@ -646,56 +637,3 @@ def test_both_say_the_same_of_random_ledgers(book_of, tools, kind, steps):
     assert (book.faults == []) == (ledger.verify() == [])
     assert book.units == ledger.state.units
     assert book.delta_units == ledger.state.delta_units
-
-
-# Found by the stand-alone verifier, and by ours only where a total or a price goes wrong, too.
-STRICTER = ("handed back although it touched data",
-            "settled with another number of releases", "releases are missing or repeated",
-            "the filter is fixed once, before anything is granted")
-
-
-def edit_number(lines, place, by):
-    """Scale the first whole number or noise that an entry has."""
-    body = lines[place]["body"]
-    for key in ("units", "cap_units"):
-        if key in body:
-            body[key] = max(0, body[key] * by // 4)
-            return
-    if "budget" in body:
-        body["budget"]["epsilon"] *= by / 4
-
-
-def edit_plan(lines, place, by):
-    plan = lines[place]["body"].get("plan") or {}
-    inner = plan.get("inner") or plan
-    for key in ("noise_multiplier", "scale"):
-        if isinstance(inner, dict) and key in inner:
-            inner[key] *= by / 4
-
-
-EDITS = {
-    "number": edit_number, "plan": edit_plan,
-    "delete": lambda lines, place, by: lines.pop(place),
-    "repeat": lambda lines, place, by: lines.append(copy.deepcopy(lines[place])),
-    "swap": lambda lines, place, by: lines.insert(place - 1, lines.pop(place)),
-    "refund": lambda lines, place, by: lines[place].update(
-        kind="aborted" if lines[place]["kind"] == "settled" else lines[place]["kind"]),
-}
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(kind=st.sampled_from(KINDS), name=st.sampled_from(sorted(EDITS)), share=st.floats(0, 0.999),
-       by=st.sampled_from([1, 2, 3, 5, 8, 1000]))
-def test_both_find_what_was_doctored(book_of, honest, tools, kind, name, share, by):
-    lines = tools.parsed(honest[kind][0])
-    EDITS[name](lines, int(share * len(lines)), by)
-    lines = tools.chained(lines)
-    store = MemoryStore()
-    store._entries = entries_of(lines)
-    # Vectors are in no export: compare without the rule about them.
-    ours = [found for found in audit(store) if found.rule != "vectors-match"]
-    found = faults(book_of(tools.text_of(lines)))
-    if ours:
-        assert found, ours
-    elif "charged before the filter was fixed" not in found:  # everything follows from that
-        assert set(found) <= set(STRICTER)
