@@ -27,7 +27,7 @@ from privledger_learners.estimator import (
 from privledger_learners.gradient_descent import MOST_NUMBERS, columns_of
 from privledger_learners.joint_tree import JointTreeClassifier, JointTreeRegressor
 from privledger_learners.linear import LinearClassifier, LinearRegressor
-from privledger_learners.linear_model import LinearModel, wide_range
+from privledger_learners.linear_model import LinearModel, log_scaled
 from privledger_learners.partitioning import PrivateEnsembleClassifier
 from privledger_learners.scikit import RegressorMixin, check_is_fitted
 from privledger_learners.sgbdt import SGBDTClassifier, SGBDTRegressor
@@ -55,7 +55,7 @@ class PublicFacts:
         classes: of the target; 0 for a number.
         rows: declared, or public under replace_one; None where nobody said.
         epsilon, delta: of one fit.
-        wide: how many of the numbers have a wide one-sided range.
+        wide: how many of the numbers have a wide range, one-sided or around zero.
         fits: whether a linear model of the columns is narrow enough to be asked.
     """
 
@@ -77,7 +77,7 @@ class PublicFacts:
         return cls(schema.task, len(schema.features),
                    sum(column.kind == "numeric" for column in schema.features),
                    len(schema.target.categories), schema.rows_for(relation), epsilon, delta,
-                   relation, sum(map(wide_range, schema.features)),
+                   relation, sum(map(log_scaled, schema.features)),
                    columns_of(schema) <= MOST_NUMBERS)
 
 
@@ -105,7 +105,7 @@ def choose(facts: PublicFacts) -> Choice:
                       "one above 0: of the learners of pure epsilon this one leads on average")
     signal = (facts.rows or USUAL_ROWS) / pl.calibrate(
         pl.Gaussian, facts.epsilon, facts.delta, facts.relation)
-    # Cuts at even steps of a wide one-sided range miss where its records are.
+    # Cuts at even steps of a wide range miss where its records are.
     log = (("ranges", "log"),) if 0 < facts.features <= 2 * facts.wide else ()
     each = signal / math.sqrt(facts.features + 1)
     if signal >= FEW and facts.classes and facts.features == facts.numeric <= FEWEST:

@@ -24,9 +24,9 @@ from privledger_learners.linear_model import (
     LinearModel,
     encoding_of,
     fourier_waves,
+    log_scaled,
     on_the_range,
     wide_around_zero,
-    wide_range,
 )
 
 MOMENTUM, ROW_CAP, CLIP, TIME = 0.8, 1.5, 0.5, 1.2
@@ -149,8 +149,7 @@ class Descent:
         data, schema, rule = self.data, self.data.schema, self.rule
         center, scale = scaling(schema)
         begin, n_hat = self._begin()
-        wide = np.array([self.log_scale and (wide_range(column) or wide_around_zero(column))
-                         for column in schema.features])
+        wide = np.array([self.log_scale and log_scaled(column) for column in schema.features])
         centers, scales = self._scales(wide, n_hat)
         for place in np.flatnonzero(wide & (np.hypot(centers, scales) > FAR)):
             if wide_around_zero(schema.features[place]):  # no range far wider than its values

@@ -174,7 +174,8 @@ class LinearRegressor(RegressorMixin, _Linear):
         gradient_clip: bound on a record's gradient, in lengths of a typical row; None for the
             rule: bought for a number, .5 for classes.
         sampling_rate: Poisson rate of a step; below 1 this is DP-SGD.
-        log_scale: numbers of a one-sided range of 50 or more are read on a logarithmic scale.
+        log_scale: numbers of a one-sided range of 50 or more are read on a logarithmic scale, and
+            those of 1,000 or more around zero where released sums say that they lie near it.
         hinges: a second column |u| for every standardised number u.
         features: "columns", or "fourier": random Fourier features of the numbers beside them, by
             public coins, which cost nothing. For very few curved columns.

@@ -122,6 +122,11 @@ def wide_around_zero(column: pl.Column) -> bool:
             and column.upper - column.lower >= 1000)
 
 
+def log_scaled(column: pl.Column) -> bool:
+    """Whether a logarithmic scale may say more of a number than its wide range does."""
+    return wide_range(column) or wide_around_zero(column)
+
+
 def on_the_range(column: pl.Column, center: float, scale: float) -> tuple[float, float]:
     """Center and spread by public bounds, of those on the logarithmic scale around zero."""
     middle, half = (column.lower + column.upper) / 2, (column.upper - column.lower) / 2

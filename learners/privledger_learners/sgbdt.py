@@ -396,7 +396,7 @@ class SGBDTRegressor(RegressorMixin, _SGBDT):
         splits, leaf: "adaptive" and "posterior", or the paper's "random" and "ratio".
         ranges: "public", or "bought": .04 of mu squared for where the records of each numeric
             feature lie, which pays where public bounds are many times wider; or "log": free, bins
-            of one-sided ranges of 50 or more are even on a logarithmic scale.
+            of wide ranges, one-sided or around zero, are even on a logarithmic scale.
         start: "mean", or "linear": trees begin on a linear model of noisy gradient descent, which
             `linear_share` of mu squared buys. Pays on many columns; not under a filter.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).

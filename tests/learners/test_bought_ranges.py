@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from privledger_learners.boosting.bought_ranges import (
     GRID,
     cuts_of,
     edges_of,
+    log_cuts,
     wide_features,
 )
 
@@ -100,3 +102,17 @@ def test_a_model_sees_inside_bounds_that_are_too_wide():
     """Of one fit an empty cell passes with a chance of .015 (SURE); of four, all: below 1e-7."""
     X, y = table()
     assert any(sees_inside(X, y) for _ in range(4))
+
+
+@given(st.floats(-1e6, -1e-3), st.floats(1000, 1e6), st.integers(8, 1024))
+def test_bins_around_zero_are_even_by_size_and_sign(low, high, bins):
+    column = pl.Column("x", "numeric", "feature", low, high)
+    cuts = np.array(log_cuts(column, bins))
+    assert (np.diff(cuts) > 0).all() and cuts[0] >= 1 and cuts[-1] < GRID
+    values = low + (high - low) * cuts / GRID
+    scaled = np.copysign(np.log1p(1000 * np.abs(values) / max(-low, high)), values)
+    wanted = 2 * math.log(1001) / bins  # where steps of the grid are small beside those of bins
+    inner = (np.abs(values) > 40 * (high - low) / GRID * bins) & (values < high * 0.9) & (
+        values > low * 0.9)
+    steps = np.diff(scaled)[inner[1:] & inner[:-1] & (np.diff(np.sign(values)) == 0)]
+    assert (np.abs(steps / wanted - 1) < 0.1).all()

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 import privledger as pl
-from privledger_learners.linear_model import wide_range
+from privledger_learners.linear_model import log_scaled, wide_around_zero
 
 CELLS = 64
 GRID = 65472
@@ -52,15 +52,19 @@ def cuts_of(counts: np.ndarray, deviation: float, bins: int) -> tuple[int, ...]:
 
 
 def log_cuts(column: pl.Column, bins: int) -> tuple[int, ...]:
-    """Cells at which the bins of a wide one-sided range start, as `log_scale` spreads them."""
-    if not wide_range(column):
+    """Cells at which the bins of a wide range start, as `log_scale` spreads them."""
+    if not log_scaled(column):
         return ()
-    share = np.expm1(np.linspace(0.0, math.log(1001.0), bins + 1))[1:-1] / 1000.0
+    around = wide_around_zero(column)
+    ends = np.linspace(-1.0 if around else 0.0, 1.0, bins + 1)[1:-1]
+    far = max(-column.lower, column.upper) / (column.upper - column.lower)
+    share = np.copysign(np.expm1(np.abs(ends) * math.log(1001.0)) / 1000.0 * far, ends)
+    share -= column.lower / (column.upper - column.lower)
     return tuple(np.unique(np.clip(np.rint(share * GRID), 1, GRID - 1).astype(int)).tolist())
 
 
 def log_bins(data: pl.Dataset, bins: int) -> pl.questions.Bins:
-    """Public bins, those of wide one-sided ranges on a logarithmic scale."""
+    """Public bins, those of wide ranges on a logarithmic scale."""
     return data.bins(bins, [log_cuts(column, bins) for column in data.schema.features], GRID)
 
 
