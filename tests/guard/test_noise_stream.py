@@ -275,6 +275,36 @@ def test_what_has_no_proof_is_refused_before_a_row_is_read(node, ask, match):
     refuses(node, ask, match)
 
 
+class Quiet:
+    """A stranger's noise."""
+
+    noise_multiplier, shares = 1e-9, ()
+
+
+class Equal(float):
+    """A coefficient that says it equals any other."""
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash(1.0)
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("coefficients", (Equal(2.0), 0.5, 0.375)), ("coefficients", (float("nan"), 0.5, 0.375)),
+    ("coefficients", (1.0,)), ("node", Quiet()), ("node", pl.Gaussian(1e-9)), ("steps", True),
+    ("steps", 5), ("participations", 0)])
+def test_a_node_that_was_changed_behind_its_back_pays_for_nothing(field, value):
+    changed = pl.nodes.Correlated(TINY, (1.0, 0.5, 0.375), 4, 1, 4)
+    object.__setattr__(changed, field, value)
+    ledger, data = guarded()
+    with ledger.request(FULL, data) as session:
+        with pytest.raises(pl.errors.PrivledgerError):
+            session.release(changed, data.correlated().step(data.count()))
+        assert data._vault.opened == 0
+
+
 def test_two_blocks_and_other_relations_are_refused():
     _, data = guarded()
     with pytest.raises(pl.errors.UnsupportedNode, match="one block"):
