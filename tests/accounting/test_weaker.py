@@ -97,6 +97,8 @@ PLANS: dict[str, Callable[..., pl.Node]] = {
         TruncatedPoissonSample(0.1, most, 1000, pl.Gaussian(noise)), count),
     "correlated": lambda noise, separation, participations: Correlated(
         pl.Gaussian(noise), (1.0, 0.5, 0.25), 60, separation, participations),
+    "correlated sample": lambda noise, rate, separation, participations: Correlated(
+        PoissonSample(rate, pl.Gaussian(noise)), (1.0, 0.5, 0.25), 60, separation, participations),
 }
 """Quick ones; those of `SLOW` take tenths of a second."""
 

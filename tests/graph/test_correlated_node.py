@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import privledger as pl
 from privledger.errors import InvalidMechanism
@@ -92,3 +93,45 @@ def test_relation_and_release():
     with ledger.request(node, data) as session, pytest.raises(pl.errors.NotGranted):
         session.release(G, data.count())
     assert "and 17 more" in pl.nodes.label(Correlated(G, (1.0,) * 20, 20, 1, 1))
+
+
+def stick(a, q, mu):
+    """H_a of one sampled Gaussian, removed: by its closed form, for arrays of a above 0."""
+    if mu == 0:
+        return np.maximum(0, 1 - a)
+    with np.errstate(divide="ignore"):
+        edge = np.where(a > 1 - q, (np.log(np.maximum(a - 1 + q, 1e-300) / q) + mu**2 / 2) / mu,
+                        -50.0)
+    return (1 - q) * stats.norm.sf(edge) + q * stats.norm.sf(edge - mu) - a * stats.norm.sf(edge)
+
+
+@pytest.mark.parametrize("rule", [
+    lambda one, two, ratio: np.where(ratio > 1, 1.0, 0.0),
+    lambda one, two, ratio: np.where(one > two, -1.0, 0.5),
+    lambda one, two, ratio: np.ones_like(one)], ids=["once seen", "turned", "always"])
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("epsilon", [0.05, 0.4])
+def test_no_contribution_that_follows_rows_loses_more(rule, added, epsilon):
+    """Four steps in bands of two: the second contribution is chosen from the first block's rows.
+
+    By quadrature, to 1e-6 of 1.
+    """
+    held, noise, q, h = (0.8, -0.6), 1.0, 0.3, 0.04
+    a, (one, two) = np.exp(epsilon), np.meshgrid(np.arange(-8, 8, h), np.arange(-8, 8, h))
+    shift = (held[0] * one + held[1] * two) / noise - np.square(held).sum() / noise**2 / 2
+    before, ratio = stats.norm.pdf(one) * stats.norm.pdf(two) * h * h, 1 - q + q * np.exp(shift)
+    chosen, norm, found = rule(one, two, ratio), np.hypot(*held) / noise, 0.0
+    for size in np.unique(chosen):
+        at = chosen == size
+        if added:  # H_a of the mirror image is 1 - a + a H_(1/a)
+            level = a * ratio[at]
+            part = 1 - level + level * stick(1 / level, q, abs(size) * norm)
+            found += float((before[at] * part).sum())
+        else:
+            found += float((before[at] * ratio[at] * stick(
+                a / ratio[at], q, abs(size) * norm)).sum())
+    node = Correlated(pl.PoissonSample(q, pl.Gaussian(noise)), held, 4, 2, 2)
+    most = pl.delta(node, epsilon)
+    assert found <= most + 1e-6
+    if chosen.min() == 1 and not added:  # always the whole clip
+        assert found >= 0.99 * most
