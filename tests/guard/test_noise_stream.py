@@ -9,6 +9,7 @@ from scipy import stats
 import privledger as pl
 from privledger.noise.source import SystemSource
 from privledger.questions.query import Sum
+from tests.engines.mischief import Mischief
 
 SCHEMA = pl.Schema("people", (
     pl.Column("size", "numeric", "feature", 0.0, 1.0),
@@ -108,6 +109,21 @@ def test_each_record_is_in_one_group_for_the_whole_run(by):
     sums = np.rint(pl.nodes.step_sums(NODE, rows))
     assert sums[:4].sum() == N
     assert all(np.array_equal(sums[step], sums[step % 4]) for step in range(12))
+
+
+def test_groups_and_samples_hold_in_chunks_of_workers_that_fail():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e12, 1e-6))
+    data = ledger.protect(X, Y, SCHEMA, engine=Mischief(2, chunk_rows=16))
+    half = pl.nodes.Correlated(pl.PoissonSample(0.5, TINY), HELD, 4, 4, 1)
+    with ledger.request(pl.Sequential([NODE, half]), data) as session:
+        stream, other = data.correlated(4), data.correlated(data.cells("size", [0.25, 0.5]))
+        rows = [session.release(NODE, stream.step(data.histogram("colour"))) for _ in range(12)]
+        sampled = [session.release(half, other.step(data.count())) for _ in range(4)]
+    sums = np.rint(pl.nodes.step_sums(NODE, rows))
+    assert sums[:4].sum() == N
+    assert all(np.array_equal(sums[step], sums[step % 4]) for step in range(12))
+    assert 0 < np.rint(pl.nodes.step_sums(half, sampled)).sum() < N  # a chance of 2^-59
+    assert ledger.verify() == []
 
 
 def test_a_sampled_step_draws_afresh():
