@@ -283,5 +283,6 @@ def test_allocations_and_samples_of_a_fixed_size_are_replayed(kind):
     from tests.bench.zoo import probes
 
     found = lockstep(getattr(probes, kind)(
-        delta=1e-5, relation="replace_one" if kind == "Fixed" else "add_remove"), seconds=3)
+        delta=1e-5, relation="replace_one" if kind == "Fixed" else "add_remove"),
+        seconds=1 if "Stream" in kind else 3)
     assert found.word == "holds", found.why
