@@ -96,7 +96,8 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
             lines = (_lines(store, value, records=include_records) if kind == "jsonl"
                      else [_deployment(store, human, value)] if human is not None
                      else [_written(kind, store, exact, value)])
-            kept.writelines(line.encode("utf-8") for line in lines)
+            for line in lines:  # one by one: all together would be written before it is a file
+                kept.write(line.encode("utf-8"))
             if include_records:
                 note(CONFIDENTIAL)
             if asks_json():

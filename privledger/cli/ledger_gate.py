@@ -16,6 +16,7 @@ from privledger.cli.terminal import GREEN, RED, YELLOW, charge, findings_table, 
 from privledger.errors import InvalidPlan, LedgerError
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, RULES, WITHIN, Facts, Policy, compare
+from privledger.ledger.epochs import Sealed
 from privledger.ledger.view import Comparison
 from privledger.numerals import many
 from privledger.reading import load_toml
@@ -43,6 +44,7 @@ class PrintedAnswer:
     Attributes:
         compared: what the ledger was compared with; None where there is none.
         warnings: what does not fail the check, and somebody asked to be told of.
+        sealed: the stretch of the ledger that an earlier audit priced.
     """
 
     code: int
@@ -53,6 +55,7 @@ class PrintedAnswer:
     receipt: dict[str, Any] | None = None
     compared: Comparison | None = None
     warnings: tuple[str, ...] = ()
+    sealed: Sealed | None = None
 
 
 def find_policy(given: str | None) -> Policy:
@@ -98,7 +101,8 @@ def answer_told(subject: str, policy: Policy, result: PrintedAnswer) -> Reply:
                   "verdict": result.verdict, "facts": result.facts, "fits": result.fits,
                   "findings": result.findings, "receipt": result.receipt,
                   "warnings": result.warnings,
-                  "comparison": result.compared and result.compared.as_dict()},
+                  "comparison": result.compared and result.compared.as_dict(),
+                  **({} if result.sealed is None else {"sealed": result.sealed})},
                  lambda out: _render(out, result, policy), result.code, for_ci)
 
 
@@ -106,6 +110,7 @@ def gate_numbers(result: PrintedAnswer, policy: Policy) -> list[tuple[str, str]]
     """What was compared."""
     facts = result.facts
     compared = [] if result.compared is None else [("compared", result.compared.text)]
+    compared += [] if result.sealed is None else [("read", result.sealed.text)]
     if facts is None:
         return compared
     most = policy.max_alone_epsilon
@@ -173,7 +178,7 @@ def check_ledger(path: str, policy: Policy, known: Witness,
     full = () if share is None else tuple(
         f"{name}: {figure.text()} is spent, in the filter's units; --warn-at is "
         f"{upward_percent(share)}" for name, figure in report.full if figure.value >= share)
-    return evolve(result, receipt=report.receipt, warnings=full)
+    return evolve(result, receipt=report.receipt, warnings=full, sealed=report.sealed)
 
 
 def trusted(path: str, known: Witness) -> Survey | PrintedAnswer:

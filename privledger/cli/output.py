@@ -393,21 +393,22 @@ class Witness:
         """What it is worth, in words."""
         return comparison(self.receipt, self.head, signed=bool(self.key_file or self.public_key))
 
-    def survey(self, store: Store) -> Survey:
+    def survey(self, store: Store, *, whole: bool = False) -> Survey:
         """Audit `store`, and take down what `compare` needs."""
-        return survey(store, 0 if self.receipt is None else self.receipt["entries"], self.head)
+        return survey(store, 0 if self.receipt is None else self.receipt["entries"], self.head,
+                      whole=whole)
 
-    def read(self, store: Store) -> Reading:
+    def read(self, store: Store, *, whole: bool = False) -> Reading:
         """Read `store` once; its findings begin with whatever the witness contradicts."""
         found = read_once(store, 0 if self.receipt is None else self.receipt["entries"],
-                          self.head, self.comparison)
+                          self.head, self.comparison, whole=whole)
         past = found.seen.past
         wrong = self.compare(past) if self.present and past.entries else []
         return evolve(found, findings=(*wrong, *found.findings)) if wrong else found
 
-    def report(self, store: Store) -> LedgerReport:
+    def report(self, store: Store, *, whole: bool = False) -> LedgerReport:
         """The same, laid out."""
-        return laid_out(store, self.read(store), self.comparison)[0]
+        return laid_out(store, self.read(store, whole=whole), self.comparison)[0]
 
     def past_of(self, entries: Sequence[Entry]) -> Past:
         """What `compare` needs, of entries that were read already."""

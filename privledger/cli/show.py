@@ -91,7 +91,7 @@ def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
     whole_is_read = whole or known.present
     with reading_store(ledger) as store:
         report = (brief_report(store) if not whole_is_read and is_long(store)
-                  else known.report(store))
+                  else known.report(store, whole=whole))
     if where:
         report = report.where(chosen(where))
     return Reply(report.as_dict, lambda out: render_ledger(out, report, whole=whole),

@@ -71,12 +71,19 @@ MOST_CLAIMS = 20
 
 @command
 @ledger_argument
+@click.option("--all", "whole", is_flag=True,
+              help="Price every plan again, whatever an earlier audit by this user has sealed.")
 @receipt_option
 @key_option
 @public_option
 @quiet_option
-def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: str | None) -> Reply:
+def verify(ledger: str, whole: bool, receipt: str | None, key_file: str | None,
+           public_key: str | None) -> Reply:
     """Read the whole history again, price every plan again, trust no total.
+
+    Of a history of 5,000 entries or more, an audit without a finding is sealed outside of the
+    ledger. Then every hash is still checked, but only what came later is priced again, and the
+    first line says so.
 
     The first line is the verdict: within budget or not, which unverified claims it rests on,
     simulated or not, compared with which receipt, and what can therefore not have been seen.
@@ -84,7 +91,7 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
     """
     known = kept_elsewhere(receipt, None, key_file, public_key)
     with reading_store(ledger) as store:
-        seen = known.survey(store)
+        seen = known.survey(store, whole=whole)
     findings, entries = list(seen.findings), seen.past.entries
     if entries:
         findings = known.compare(seen.past) + findings
@@ -104,7 +111,9 @@ def verify(ledger: str, receipt: str | None, key_file: str | None, public_key: s
         else:
             more = " and the receipt is in it" if receipt else ""
             read = many(entries, "entry", "entries")
-            out.print(text(f"clean: {read} re-read and re-priced{more}",
+            how = "re-read and re-priced" if seen.sealed is None else (
+                f"re-read, {entries - seen.sealed.entries} of them re-priced now")
+            out.print(text(f"clean: {read} {how}{more}",
                            GREEN if verdict.level == GOOD else ""))
 
     return Reply({"ledger": shown(ledger), "trusted": not findings, "entries": entries,

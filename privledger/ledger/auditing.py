@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Protocol, TypeVar, cast
 
-from privledger.errors import LedgerCorrupt, PrivledgerError
+from privledger.errors import LedgerCorrupt, LedgerError, PrivledgerError
 from privledger.findings import Finding
 from privledger.ledger import rules
 from privledger.ledger.checkpoint import (
@@ -17,9 +18,10 @@ from privledger.ledger.checkpoint import (
 )
 from privledger.ledger.codec_lines import Line, LineReader, TooLarge
 from privledger.ledger.entries import Entry
+from privledger.ledger.epochs import Epoch, Remembered, checkpoint_mark
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
 from privledger.ledger.settle import SPILLS, spill_findings
-from privledger.ledger.state import GrantIsClosed, State
+from privledger.ledger.state import GrantIsClosed, GrantState, State
 from privledger.ledger.store import APART, EDITED, Chain, Row, Store, StoredRows
 from privledger.reading import stepwise
 
@@ -75,11 +77,13 @@ def audit(store: Store, rows: Iterable[Row] | None = None) -> list[Finding]:
 
 
 def audit_along(store: Store, begin: Callable[[], W], rows: Iterable[Row] | None = None,
+                keep: Callable[[W, State, Remembered], None] | None = None,
                 ) -> tuple[list[Finding], State | None, W]:
     """As `audit`, with a watch beside it.
 
     Args:
         begin: makes the watch; an audit that has to start afresh makes another.
+        keep: called after an audit without a finding, with what an epoch is made of.
 
     Returns:
         The findings; the compact state at the end (None if none follows); the watch.
@@ -88,8 +92,11 @@ def audit_along(store: Store, begin: Callable[[], W], rows: Iterable[Row] | None
     for compact in (True, False):
         watch = begin()
         try:
-            run = _Audit(store, rows, watch, compact=compact)
-            return [*place, *run.run()], run.state, watch
+            run = _Audit(store, rows, watch, compact=compact, keeping=keep is not None and compact)
+            found = [*place, *run.run()]
+            if keep is not None and run.kept is not None and run.state is not None and not found:
+                keep(watch, run.state, run.kept)
+            return found, run.state, watch
         except GrantIsClosed:  # a correction of what is over: keep every grant in mind
             continue
         except LedgerCorrupt:  # it cannot be read, and what is wrong with it is known
@@ -97,6 +104,26 @@ def audit_along(store: Store, begin: Callable[[], W], rows: Iterable[Row] | None
                 raise
             return place, None, watch
     raise AssertionError("a state that keeps every grant knows those that are over")
+
+
+def audit_on(store: Store, watch: Watch, epoch: Epoch) -> tuple[State, Remembered] | None:
+    """An audit that goes on from an epoch, of which the whole chain is checked again.
+
+    Args:
+        watch: which knows what the epoch has of it.
+
+    Returns:
+        As of `audit_along`, if there is no finding; else None: then all has to be read.
+    """
+    try:
+        if store.inspect():
+            return None
+        run = _Audit(store, None, watch, compact=True, keeping=True)
+        if run.run(epoch) or run.state is None or run.kept is None:
+            return None
+        return run.state, run.kept
+    except LedgerError:  # a correction of what is over, or a file that cannot be read
+        return None
 
 
 class _Nobody:
@@ -114,11 +141,13 @@ class _Audit:
     """The pass. A rule that fails for good is left out from there on."""
 
     def __init__(self, store: Store, rows: Iterable[Row] | None, watch: Watch, *,
-                 compact: bool) -> None:
+                 compact: bool, keeping: bool = False) -> None:
         self._store, self._rows = store, rows
         self._look = None if isinstance(watch, _Nobody) else watch.row
+        self.kept = Remembered() if keeping else None
+        self._ended = getattr(watch, "ended", None) if compact else None
         self.state: State | None = State(
-            compact=compact, ended=getattr(watch, "ended", None) if compact else None)
+            compact=compact, ended=self._over if keeping else self._ended)
         self._reader = LineReader()
         self._chain = Chain()
         self._seen = Seen(store)
@@ -135,9 +164,37 @@ class _Audit:
         self._total = 0  # findings so far
         self._kept = store.checkpoint()
 
-    def run(self) -> list[Finding]:
-        rows = StoredRows(self._store) if self._rows is None else self._rows
-        for row in stepwise("entries verified", rows):
+    def _over(self, grant: GrantState) -> None:
+        """The state lets go of a grant."""
+        if self.kept is not None:
+            self.kept.ended(grant)
+        if self._ended is not None:
+            self._ended(grant)
+
+    def _resume(self, epoch: Epoch, rows: Iterator[Row]) -> None:
+        """Check the chain of an epoch's entries, and go on with what they came to."""
+        sealed, state = epoch.sealed, epoch.state
+        if not self._chain.follow(islice(rows, sealed.entries), self._look) or (
+                (self._chain.expected, self._chain.previous) != (sealed.entries, sealed.head)):
+            self._tell(CHAIN, -1, "is not that of the epoch")
+        self._seen.efforts, state.ended = epoch.efforts, self._over
+        self.state, self.kept = state, Remembered(epoch.efforts, epoch.checkpoint)
+        for row in epoch.rows:
+            line = self._reader.read(*row[:3])
+            self.kept.take(row, line.event)
+            for rule in self._rules.get(line.event.kind, []):
+                if rule.name not in (PRICES, WATCH):  # these were found right, and told
+                    self._check(rule, line)
+        if self._kept is not None and self._kept[0].position < sealed.entries and (
+                checkpoint_mark(*self._kept) != epoch.checkpoint):
+            self._tell(CHECKPOINT, -1, "is not that of the epoch")
+
+    def run(self, epoch: Epoch | None = None) -> list[Finding]:
+        rows = iter(stepwise("entries verified", StoredRows(self._store) if self._rows is None
+                             else self._rows))
+        if epoch is not None:
+            self._resume(epoch, rows)
+        for row in rows:
             if self._total >= MOST_FINDINGS:
                 self._tell(LIMITS, row[0], f"more than {MOST_FINDINGS} findings before this entry: "
                                            "nothing was read from here on")
@@ -150,6 +207,8 @@ class _Audit:
                                                            "checkpoint lies beyond the last entry")
         if self.state is not None:
             self._found[SPILLS] += spill_findings(self._store, self.state)
+        if self.kept is not None:
+            self.kept.efforts = self._seen.efforts
         failed = self._found.pop(WATCH)  # what is malformed is a finding of other rules, too
         return [finding for found in self._found.values() for finding in found] or failed
 
@@ -175,6 +234,8 @@ class _Audit:
             self._tell(CHAIN, position, "is not canonical JSON")
             self._lose(position, f"entry {position} is not canonical JSON")
             return
+        if self.kept is not None:
+            self.kept.take(row, line.event)
         self._fold(line, digest, fault)
         self._ask(line)
         if self._kept is not None and self._kept[0].position == position:
@@ -263,3 +324,5 @@ class _Audit:
             return
         if right != kept or names_text(state.closed) != names:
             self._tell(CHECKPOINT, kept.position, "is not what the entries before it add up to")
+        elif self.kept is not None:
+            self.kept.checkpoint = checkpoint_mark(kept, names)

@@ -104,12 +104,7 @@ def take_checkpoint(state: State, digest: str) -> Checkpoint:
                     for name, totals in state.windows.items()],
         "filter": None if rule is None else {
             "kind": rule.kind, **{name: getattr(rule, name) for name in _FIXED}},
-        "grants": [{
-            "grant": grant.grant, "position": grant.position, "body": encode(grant.event),
-            "status": grant.status, "releases": grant.releases, "touched": grant.touched,
-            "settled": {} if grant.end is None else encode(grant.end),
-            "crashed": {} if grant.crash is None else encode(grant.crash),
-            "corrections": [encode(one) for one in grant.corrected]} for grant in kept],
+        "grants": list(map(grant_values, kept)),
         "scopes": [
             {"scope": scope.scope, "position": scope.position, "body": encode(scope.event),
              **({"corrections": [encode(one) for one in scope.corrected]}
@@ -125,6 +120,24 @@ def take_checkpoint(state: State, digest: str) -> Checkpoint:
 
 def _read(kind: str, body: Any) -> Any:
     return decode(kind, body) if body else None
+
+
+def grant_values(grant: GrantState) -> dict[str, Any]:
+    """A grant and what became of it as JSON values."""
+    return {"grant": grant.grant, "position": grant.position, "body": encode(grant.event),
+            "status": grant.status, "releases": grant.releases, "touched": grant.touched,
+            "settled": {} if grant.end is None else encode(grant.end),
+            "crashed": {} if grant.crash is None else encode(grant.crash),
+            "corrections": [encode(one) for one in grant.corrected]}
+
+
+def grant_from(one: dict[str, Any]) -> GrantState:
+    """The inverse of `grant_values`."""
+    kind = "aborted" if one["status"] == "aborted" else "settled"
+    return GrantState(one["grant"], one["position"], _read("granted", one["body"]), one["status"],
+                      one["releases"], one["touched"], _read(kind, one["settled"]),
+                      _read("crashed", one["crashed"]),
+                      [_read("corrected", each) for each in one["corrections"]])
 
 
 def covered(checkpoint: Checkpoint) -> tuple[int, str] | None:
@@ -172,12 +185,7 @@ def restore_state(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDiges
         state.cap_spent, state.window = _totals(value["cap_spent"]), value["window"]
         state.windows = {str(name): _totals(totals) for name, totals in value["windows"]}
         for one in value["grants"]:
-            kind = "aborted" if one["status"] == "aborted" else "settled"
-            state.grants[one["grant"]] = GrantState(
-                one["grant"], one["position"], _read("granted", one["body"]), one["status"],
-                one["releases"], one["touched"], _read(kind, one["settled"]),
-                _read("crashed", one["crashed"]),
-                [_read("corrected", each) for each in one["corrections"]])
+            state.grants[one["grant"]] = grant_from(one)
         for one in value["scopes"]:
             state.scopes[one["scope"]] = ScopeState(
                 one["scope"], one["position"], _read("scope", one["body"]),
@@ -215,33 +223,39 @@ def state_folder() -> Path:
 
 def is_known(location: str, uuid: str, seal: str) -> bool:
     """Whether a process of this user made the checkpoint; memory is nobody else's anyway."""
-    return location == ":memory:" or seal in _read_seals(_seal_path(uuid))
+    return location == ":memory:" or seal in _read_seals(state_path(uuid, "seals"))
 
 
 def remember_checkpoint(location: str, uuid: str, seal: str) -> None:
     """Keep a seal; where that cannot be done, the next opening takes longer."""
     if location == ":memory:":
         return
-    path = _seal_path(uuid)
+    path = state_path(uuid, "seals")
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = [*_read_seals(path), seal][-_MOST_SEALS:]
         write_whole(path, "".join(f"{one}\n" for one in kept).encode("ascii"))
 
 
-def _seal_path(uuid: str) -> Path:
+def state_path(uuid: str, kind: str) -> Path:
     """The name comes from a file that anybody may have written: only its hash is used."""
-    return state_folder() / f"{hashlib.sha256(uuid.encode('utf-8', 'replace')).hexdigest()}.seals"
+    name = hashlib.sha256(uuid.encode("utf-8", "replace")).hexdigest()
+    return state_folder() / f"{name}.{kind}"
 
 
 def _read_seals(path: Path) -> list[str]:
+    data = read_ours(path, _MOST_SEALS * _LENGTH)
+    return data[:_MOST_SEALS * _LENGTH].decode("ascii", "replace").split()
+
+
+def read_ours(path: Path, most: int) -> bytes:
+    """What a plain file of this user's has, which no other may write; empty if it is none."""
     try:
-        facts, data = read_plain(path, _MOST_SEALS * _LENGTH)
+        facts, data = read_plain(path, most)
     except OSError:
-        return []
-    ours = not hasattr(os, "geteuid") or (
-        facts.st_uid == os.geteuid() and not facts.st_mode & 0o022)
-    return data[:_MOST_SEALS * _LENGTH].decode("ascii", "replace").split() if ours else []
+        return b""
+    return data if not hasattr(os, "geteuid") or (
+        facts.st_uid == os.geteuid() and not facts.st_mode & 0o022) else b""
 
 
 # Receipts: what a ledger looked like, in few values.

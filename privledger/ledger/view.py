@@ -10,17 +10,21 @@ What single records spent is in `view_records`; the moments of a history in `vie
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any, TypeVar, cast
 
-from attrs import field, frozen
+from attrs import astuple, field, frozen
 
 from privledger.accounting import promise
 from privledger.errors import PrivledgerError, UnsupportedNode
 from privledger.graph import Node, Sequential, label
+from privledger.ledger.codec import decode, written
 from privledger.ledger.codec_lines import LineOf
-from privledger.ledger.entries import Entry
+from privledger.ledger.entries import Entry, parse_body
+from privledger.ledger.epochs import Sealed
 from privledger.ledger.events import Protected, Refused, Released, is_readable
 from privledger.ledger.filters import Budget, FilterRule
 from privledger.ledger.origins import asserted_kinds
@@ -128,6 +132,30 @@ class MadeReleases(Mapping[str, tuple[ReleaseLine, ...]]):
     def distinct(self) -> Iterator[tuple[ReleaseLine, ...]]:
         """Each part that there is, once."""
         return (part for part, in self._alone.values())
+
+    def packed(self) -> dict[str, Any]:
+        """As an epoch keeps them."""
+        kinds: dict[tuple[ReleaseLine, ...], int] = {}
+        places = {key: kinds.setdefault(part, len(kinds)) for key, (part,) in self._alone.items()}
+        return {"unread": sorted(self.unread), "names": list(self._parts),
+                "kinds": [[astuple(line) for line in part] for part in kinds],
+                "counts": array("i", map(len, self._parts.values())).tobytes(),
+                "parts": array("i", [places[id(part)] for parts in self._parts.values()
+                                     for part in parts]).tobytes()}
+
+    @classmethod
+    def unpacked(cls, value: Mapping[str, Any]) -> MadeReleases:
+        """The inverse of `packed`."""
+        found = cls()
+        kinds = [tuple(ReleaseLine(*line) for line in part) for part in value["kinds"]]
+        found._alone = {id(part): (part,) for part in kinds}
+        parts = map(kinds.__getitem__, array("i", value["parts"]))
+        same: dict[tuple[int, ...], tuple[tuple[ReleaseLine, ...], ...]] = {}
+        for name, count in zip(value["names"], array("i", value["counts"]), strict=True):
+            some = tuple(islice(parts, count))
+            found._parts[name] = same.setdefault(tuple(map(id, some)), some)
+        found.unread = set(value["unread"])
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)
@@ -253,6 +281,7 @@ class View:
         compared: with which receipt the history was compared, and of when; or with none.
         about: whom the promise is about: `row` or `person`.
         budgets: the ledger's budget, then every cap, each with what counts under it.
+        sealed: the stretch whose plans an earlier audit priced; None if no epoch was used.
     """
 
     uuid: str
@@ -276,6 +305,7 @@ class View:
     compared: Comparison
     about: str
     budgets: tuple[BudgetFigures, ...] = ()
+    sealed: Sealed | None = None
     _parts: dict[str, dict[str, Part]] = field(factory=dict, eq=False, repr=False)
 
     @property
@@ -471,6 +501,21 @@ class Gatherer:
         self.releases = MadeReleases()
         self._forms: dict[int, tuple[ReleaseLine, ...]] = {}
 
+    def packed(self) -> dict[str, Any]:
+        """What an epoch keeps of it."""
+        return {"grants": self.grants.packed(), "releases": self.releases.packed(),
+                "tables": list(self.tables.items()), "noise": list(self.noise),
+                "refusals": [written(event) for event in self.refusals]}
+
+    def unpack(self, value: Mapping[str, Any]) -> None:
+        """Go on from what an epoch kept."""
+        self.grants = EndedGrants.unpacked(value["grants"])
+        self.ended = self.grants.add
+        self.releases = MadeReleases.unpacked(value["releases"])
+        self.tables, self.noise = dict(value["tables"]), dict.fromkeys(value["noise"])
+        self.refusals = [cast(Refused, decode("refused", parse_body(text)))
+                         for text in value["refusals"]]
+
     def take(self, entries: Iterable[Entry]) -> Gatherer:
         """Entries that no audit goes along with; what cannot be read is left out."""
         for entry in entries:
@@ -508,7 +553,8 @@ class Gatherer:
         self.releases.add(event.grant, lines)
         return ()
 
-    def view(self, state: State, compared: Comparison | None = None) -> View:
+    def view(self, state: State, compared: Comparison | None = None,
+             sealed: Sealed | None = None) -> View:
         """What to show of the state at the end of these entries."""
         assert state.budget is not None
         charges = self.grants.charges(state)
@@ -523,7 +569,7 @@ class Gatherer:
             rows=tables,
             noise=tuple(text for text in {state.creation.noise: None, **self.noise} if text),
             policy=state.policy, compared=compared or comparison(),
-            budgets=budgets_of(state, charges))
+            budgets=budgets_of(state, charges), sealed=sealed)
 
 
 def view_of(state: State, entries: Iterable[Entry] = (), *,

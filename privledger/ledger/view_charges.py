@@ -28,6 +28,7 @@ from privledger.ledger.origins import (
     library_of,
     mechanism_kinds,
     origin_text,
+    outside_of,
 )
 from privledger.ledger.state import GrantState, ScopeState, State
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, SHARE, Amount, Figure
@@ -211,6 +212,11 @@ class ChargeFigures:
         return library_of(self._event) if isinstance(self._event, Granted) else ""
 
     @property
+    def outside(self) -> tuple[tuple[str, str], ...]:
+        """Libraries of an external run, with their versions; none of all others."""
+        return tuple(outside_of(self._event)) if isinstance(self._event, Granted) else ()
+
+    @property
     def rests_on_claims(self) -> bool:
         """Whether there are `claims`."""
         return bool(self.asserted) or (
@@ -328,9 +334,10 @@ def aspect_of(aspect: str) -> Callable[[ChargeFigures], str]:
 def table_spends(charges: Iterable[ChargeFigures], rule: FilterRule | None,
                  rows: Mapping[str, int | None]) -> tuple[TableSpend, ...]:
     """What every table with a charge lost, dearest first. A scope nobody used cost no table."""
+    parts = grouped_charges(charges, "table", rule, lambda one: False)
     return tuple(TableSpend(name, part.amount.epsilon.value, part.amount.delta.value,
                             rows.get(name))
-                 for name, part in grouped_charges(charges, "table", rule).items()
+                 for name, part in parts.items()
                  if name != NOBODY)
 
 

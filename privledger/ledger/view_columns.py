@@ -8,10 +8,16 @@ that a full state would give, except that `event.holder` is None: no process hol
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from attrs import define, field
 
-from privledger.ledger.codec import RAW, like
+from privledger.graph import canonical
+from privledger.ledger.checkpoint import grant_from, grant_values
+from privledger.ledger.codec import RAW, encode, like
+from privledger.ledger.codec import model as model_of
+from privledger.ledger.entries import parse_body
 from privledger.ledger.events import Granted, Unreadable
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.view_charges import (
@@ -22,6 +28,16 @@ from privledger.ledger.view_charges import (
     status_of,
 )
 from privledger.ledger.view_figures import Amount
+
+T = TypeVar("T")
+
+_BLANK: dict[str, Any] = {"grant": "", "data": "", "time": "", "holder": None}
+"""What a model has in place of what each grant has of its own."""
+
+
+def _places(kinds: Sequence[T], column: Iterable[T]) -> Iterator[int]:
+    places = {one: place for place, one in enumerate(kinds)}
+    return (places[one] for one in column)
 
 
 @define(eq=False)
@@ -67,6 +83,40 @@ class EndedGrants:
         self._positions.append(grant.position)
         self._models.append(model)
         self._ways.append(self._ended.setdefault(way, len(self._ended)))
+
+    def packed(self) -> dict[str, Any]:
+        """As an epoch keeps them."""
+        texts: dict[str, int] = {}
+        models = array("i", (texts.setdefault(canonical(encode(like(event, _BLANK))), len(texts))
+                             for event in self._granted))
+        tables, times = (list(dict.fromkeys(found)) for found in (self._tables, self._times))
+        return {
+            "names": self._names, "tables": tables, "times": times, "models": list(texts),
+            "ways": [list(way) for way in self._ended],
+            "kept": canonical(list(map(grant_values, self.kept))),
+            **{name: array(kind, column).tobytes() for name, kind, column in (
+                ("position", "q", self._positions), ("way", "i", self._ways),
+                ("model", "i", (models[one] for one in self._models)),
+                ("table", "i", _places(tables, self._tables)),
+                ("time", "i", _places(times, self._times)))}}
+
+    @classmethod
+    def unpacked(cls, value: Mapping[str, Any]) -> EndedGrants:
+        """The inverse of `packed`."""
+        found, columns = cls(), {name: array(kind, value[name]) for name, kind in (
+            ("position", "q"), ("way", "i"), ("model", "i"), ("table", "i"), ("time", "i"))}
+        tables, times = value["tables"], value["times"]
+        found._names = value["names"]
+        found._tables = [tables[place] for place in columns["table"]]
+        found._times = [times[place] for place in columns["time"]]
+        found._positions, found._models, found._ways = (
+            columns[name] for name in ("position", "model", "way"))
+        found._same = {one: one for one in (*tables, *times)}
+        found._granted = [model_of("granted", parse_body(text), _BLANK) for text in value["models"]]
+        found._ended = {(status, touched, releases): place for place, (
+            status, touched, releases) in enumerate(value["ways"])}
+        found.kept = list(map(grant_from, parse_body(value["kept"])))
+        return found
 
     def charges(self, state: State) -> tuple[ChargeFigures, ...]:
         """These and those that the state still keeps, in order of the history."""

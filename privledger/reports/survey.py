@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import asdict, evolve, field, frozen
 
 from privledger.findings import Finding
-from privledger.graph import Node, Trust, trusts
+from privledger.graph import Node, Trust, canonical, from_json, to_json, trusts
 from privledger.ledger import Policy, State, Store
-from privledger.ledger.auditing import audit_along
+from privledger.ledger.auditing import audit_along, audit_on
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.codec_lines import LineOf
+from privledger.ledger.entries import parse_body
+from privledger.ledger.epochs import Sealed, find_epoch, seal_epoch
 from privledger.ledger.events import Aborted, Corrected, Created, Granted, ScopeOpened
-from privledger.ledger.origins import alone_epsilon, claims_of, outside_of
+from privledger.ledger.origins import alone_epsilon, claims_of
 from privledger.ledger.view import NOT_PRIVATE, Comparison, Gatherer, View, Vouched
 from privledger.ledger.view_charges import (
     ChargeFigures,
@@ -67,6 +70,7 @@ class LedgerVerdict:
             answers were not counted.
         publishable: how many answers there were may depend on the rows, and is not said.
         trusting: whether a price rests on other owners' keeping their noise to themselves.
+        sealed: the stretch that an earlier audit priced.
     """
 
     findings: tuple[Finding, ...]
@@ -80,6 +84,7 @@ class LedgerVerdict:
     repriced: bool = True
     publishable: bool = False
     trusting: bool = False
+    sealed: Sealed | None = None
 
     @property
     def over(self) -> bool:
@@ -141,7 +146,8 @@ class LedgerVerdict:
                 "vouched_grants": vouched.grants if said else None,
                 "vouched": list(vouched.words) if said else None,
                 "trusting": self.trusting, "repriced": self.repriced,
-                "comparison": self.compared.as_dict()}
+                "comparison": self.compared.as_dict(),
+                **({} if self.sealed is None else {"sealed": asdict(self.sealed)})}
 
     def _budget(self) -> Clause:
         spent = (f"epsilon {self.spent.text(_DIGITS)} of {self.budget.text()} spent at delta "
@@ -158,6 +164,8 @@ class LedgerVerdict:
         return Clause(f"within budget by its own totals: {spent}", OPEN)
 
     def _priced(self) -> Clause:
+        if self.sealed is not None and not self.publishable:
+            return Clause(self.sealed.text, GOOD)
         if self.repriced:
             what = "everything" if self.publishable else "every entry"
             return Clause(f"{what} was re-read and re-priced", GOOD)
@@ -197,7 +205,8 @@ def verdict_of(view: View, findings: Sequence[Finding], *, repriced: bool = True
     """
     epsilon, delta = view.promised
     return LedgerVerdict(tuple(findings), view.spent, epsilon, delta, view.simulated, view.answers,
-                   view.asserted, view.compared, repriced, publishable, view.trusting)
+                   view.asserted, view.compared, repriced, publishable, view.trusting,
+                   view.sealed)
 
 
 @frozen
@@ -290,6 +299,7 @@ class Survey:
         noise: where it came from. receipt: the head; None if there is a finding.
         unverified: what it rests on, alike grants together.
         full: share of the budget, and of each cap, that is gone, in units.
+        sealed: the stretch that an earlier audit priced.
 
     With a finding, the numbers are those of an account that cannot be trusted, or missing.
     """
@@ -306,6 +316,7 @@ class Survey:
     receipt: dict[str, Any] | None = None
     full: tuple[tuple[str, Figure], ...] = ()
     unverified: tuple[Unverified, ...] = ()
+    sealed: Sealed | None = None
 
     @property
     def trusted(self) -> bool:
@@ -322,20 +333,22 @@ class Survey:
         return LedgerVerdict(
             tuple(findings), Figure(facts.epsilon), Figure(self.epsilon, direction=CHOSEN),
             Figure(facts.budget_delta, "delta", CHOSEN), facts.simulated, self.answers,
-            self.vouched, compared, trusting=any(one.noise == "shared" for one in facts.trusts))
+            self.vouched, compared, trusting=any(one.noise == "shared" for one in facts.trusts),
+            sealed=self.sealed)
 
 
-def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
+def survey(store: Store, at: int = 0, head: str | None = None, *, whole: bool = False) -> Survey:
     """Audit `store` and sum it up: everything is read once and parsed once at most.
 
     Args:
         at: number of entries that a receipt saw. head: a hash that should be there.
+        whole: price everything again, whatever an earlier audit sealed.
     """
-    found = read_once(store, at, head)
+    found = read_once(store, at, head, whole=whole)
     state, view, seen = found.state, found.view, found.seen
     if state is None or view is None:
         return Survey(found.findings, seen.past)
-    grants = [one for one in view.charges if isinstance(one.event, Granted)]
+    grants = [one for one in view.charges if one.kind == "grant"]
     claims = {one.name: one for one in view.charges if view.vouched(one)}
     answered = dict.fromkeys(
         f"{line.mechanism}: {line.question}" for name in claims
@@ -357,13 +370,12 @@ def survey(store: Store, at: int = 0, head: str | None = None) -> Survey:
         trusts=tuple(dict.fromkeys(one for plan in seen.federated for one in trusts(plan))),
         alone=alone_epsilon(seen.federated, view.relation, view.budget.delta),
         outside=tuple(dict.fromkeys(
-            each for one in grants if isinstance(one.event, Granted)
-            for each in outside_of(one.event))))
+            each for one in grants for each in one.outside)))
     return Survey(
         found.findings, seen.past, facts, view.live, view.budget.epsilon, view.answers,
         evolve(view.asserted, words=tuple(words)), view.noise, view.policy,
         None if found.findings else remembered_receipt(state).as_dict(), fullness(state),
-        tuple(_unverified(view, claims)))
+        tuple(_unverified(view, claims)), view.sealed)
 
 
 def _unverified(view: View, claims: Mapping[str, ChargeFigures]) -> Iterable[Unverified]:
@@ -399,17 +411,33 @@ class Reading:
 
 
 def read_once(store: Store, at: int = 0, head: str | None = None,
-              compared: Comparison | None = None) -> Reading:
-    """Audit `store` and gather its view on the way.
+              compared: Comparison | None = None, *, whole: bool = False) -> Reading:
+    """Audit `store` and gather its view on the way. What this user's own process found without
+    a fault earlier, and sealed, is not priced again, but for what came after.
 
     Args:
         at: number of entries that a receipt saw. head: a hash that should be there.
         compared: what the history is compared with.
+        whole: price everything again.
     """
-    findings, state, seen = audit_along(store, lambda: _Watch(Past(at, head)))
+    findings, sealed, past = list[Finding](), None, Past(at, head)
+    state: State | None = None
+    epoch = None if whole else find_epoch(store)
+    if epoch is not None:
+        seen = _Watch(past)
+        seen.unpack(epoch.seen)
+        found = audit_on(store, seen, epoch)
+        if found is not None:
+            state, sealed = found[0], epoch.sealed
+            seal_epoch(store, *found, sealed, seen.packed)
+    if sealed is None:
+        findings, state, seen = audit_along(
+            store, lambda: _Watch(Past(at, head)), keep=lambda watch, state, kept: seal_epoch(
+                store, state, kept, None, watch.packed))
     known = state is not None and state.budget is not None
     return Reading(tuple(findings), state if known else None,
-                   seen.view(state, compared) if state is not None and known else None, seen)
+                   seen.view(state, compared, sealed) if state is not None and known else None,
+                   seen)
 
 
 class _Watch(Gatherer):
@@ -419,28 +447,46 @@ class _Watch(Gatherer):
         super().__init__()
         self.past, self.row = past, past.row
         self.federated: dict[Node, None] = {}
+        self.moves = array("q")  # positions of the entries that moved the totals
+
+    def packed(self) -> dict[str, Any]:
+        """What an epoch keeps of it."""
+        return {**super().packed(), "moves": self.moves.tobytes(), "uuid": self.past.uuid,
+                "federated": [canonical(to_json(plan)) for plan in self.federated]}
+
+    def unpack(self, value: Mapping[str, Any]) -> None:
+        """Go on from what an epoch kept; `row` is still called for each of its entries."""
+        super().unpack(value)
+        self.federated = {from_json(parse_body(text)): None for text in value["federated"]}
+        self.moves, self.past.uuid = array("q", value["moves"]), value["uuid"]
+        self.past.moves_at = sum(position < self.past.at for position in self.moves)
 
     def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
         self.past.created(line.event)
         return ()
 
     def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> tuple[()]:
-        return self._moved(line.event.plan)
+        return self._paid(line)
 
     def on_granted(self, line: LineOf[Granted], state: State | None) -> tuple[()]:
-        return self._moved(line.event.plan)
+        return self._paid(line)
 
     def on_corrected(self, line: LineOf[Corrected], state: State | None) -> tuple[()]:
-        return self._moved(line.event.plan)
+        return self._paid(line)
 
     def on_aborted(self, line: LineOf[Aborted], state: State | None) -> tuple[()]:
         if line.event.gives_back:
-            self.past.moved()
+            self._moved(line.position)
         return ()
 
-    def _moved(self, plan: object) -> tuple[()]:
-        """A plan was paid for; one that ran in a federation is kept."""
+    def _moved(self, position: int) -> None:
         self.past.moved()
+        self.moves.append(position)
+
+    def _paid(self, line: LineOf[ScopeOpened] | LineOf[Granted] | LineOf[Corrected]) -> tuple[()]:
+        """A plan was paid for; one that ran in a federation is kept."""
+        plan = line.event.plan
+        self._moved(line.position)
         if said_or_none(plan, trusts):
             self.federated[plan_or_none(plan)] = None
         return ()

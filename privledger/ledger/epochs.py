@@ -1,0 +1,201 @@
+"""Sealed epochs: what an audit without a finding came to, kept, so that the next one goes on there.
+
+An epoch says: this user's own process, with this very code, audited the history up to the entry
+with this hash, found no fault, and this is what it added up to. It lies outside of the ledger,
+where checkpoints' seals lie, under a key of the same place. It is used only if its key, its code,
+the hash of its last entry and, anew, the chain up to there are right. It is never evidence:
+anything else about it, and any finding after it, has the whole history read again.
+Format: docs/ledger-format.md.
+"""
+
+from __future__ import annotations
+
+import hmac
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from secrets import token_bytes
+from typing import Any
+
+import msgspec
+from attrs import define, field, frozen
+
+from privledger.ledger.checkpoint import (
+    Checkpoint,
+    NamesDigest,
+    names_text,
+    read_ours,
+    restore_state,
+    state_folder,
+    state_path,
+    take_checkpoint,
+)
+from privledger.ledger.entries import parse_body
+from privledger.ledger.events import Event, Settled
+from privledger.ledger.holder import now
+from privledger.ledger.limits import Efforts
+from privledger.ledger.state import GrantState, State
+from privledger.ledger.store import Row, Store
+from privledger.numerals import many
+from privledger.reading import write_whole
+
+LEAST = 5000
+"""Entries of a history, and behind its last epoch, that are worth another."""
+MOST_EPOCH = 96 << 20
+"""Bytes; a history that adds up to more is read whole each time."""
+_MAC, _KEY = 32, "epochs.key"
+_OF_GRANTS = {"granted", "released", "settled", "aborted"}
+_ALWAYS = {"created", "filter", "scope", "enrolled"}
+
+
+@frozen
+class Sealed:
+    """Which stretch was not read again but for its hashes: so many entries, audited then."""
+
+    entries: int
+    head: str
+    time: str
+
+    @property
+    def text(self) -> str:
+        """What was read of it now, and when the rest was found right; a clause."""
+        return (f"every hash was checked; the first {many(self.entries, 'entry', 'entries')} were "
+                f"re-priced by this user on {self.time}, all others now (verify --all re-prices "
+                "everything)")
+
+
+@frozen
+class Epoch:
+    """What a stretch of a history came to.
+
+    Attributes:
+        sealed: which stretch. state: at its end, compact.
+        rows: what rules remember something of, as stored: of grants that are open, have a vector
+            or drew on a scope, and of what these need. They are read again.
+        efforts: what pricing its plans took.
+        checkpoint: which one was compared in it; empty if none was. seen: of who went along.
+    """
+
+    sealed: Sealed
+    state: State
+    rows: tuple[Row, ...]
+    efforts: Efforts
+    checkpoint: str
+    seen: dict[str, Any]
+
+
+@define
+class Remembered:
+    """Takes what an `Epoch` keeps while an audit goes on."""
+
+    efforts: Efforts = field(factory=Efforts)
+    checkpoint: str = ""
+    rows: dict[tuple[str, str], list[Row]] = field(factory=dict)
+
+    def take(self, row: Row, event: Event) -> None:
+        """The next row, before the state takes it."""
+        kind = event.kind
+        if kind in _OF_GRANTS:
+            self.rows.setdefault(("grant", event.__dict__.get("grant", "")), []).append(row)
+        elif kind == "protected":
+            self.rows["protected", event.__dict__.get("data", "")] = [row]
+        elif kind in _ALWAYS:
+            self.rows[kind, str(row[0])] = [row]
+
+    def ended(self, grant: GrantState) -> None:
+        """A grant that the state lets go of: rules do, too, unless it has a vector."""
+        if not (isinstance(grant.end, Settled) and grant.end.vector):
+            self.rows.pop(("grant", grant.grant), None)
+
+
+def checkpoint_mark(kept: Checkpoint, names: str) -> str:
+    """Which checkpoint it is, with its names."""
+    return sha256(f"{kept.seal}\n{kept.sound}\n{names}".encode("utf-8", "replace")).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """This package as it is installed, and what its numbers rest on: other code prices anew."""
+    root, found = Path(__file__).parents[1], sha256(sys.version.encode())
+    for name in ("numpy", "scipy"):
+        found.update(version(name).encode())
+    for path in sorted(root.rglob("*.py")):
+        found.update(f"\n{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def _key(*, make: bool = False) -> bytes:
+    path = state_folder() / _KEY
+    if make and not read_ours(path, _MAC):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, token_bytes(_MAC))
+    key = read_ours(path, _MAC)
+    return key if len(key) == _MAC else b""
+
+
+def _is_long(store: Store, count: int) -> bool:
+    return next(iter(store.rows(after=count - 1)), None) is not None
+
+
+def find_epoch(store: Store) -> Epoch | None:
+    """The epoch of a store's history; None if there is none that can be used. The chain up to its
+    end is still to be checked."""
+    if store.location == ":memory:" or not _is_long(store, LEAST):
+        return None
+    try:
+        uuid = parse_body(next(iter(store.rows()))[2])["uuid"]
+        return _read(store, read_ours(state_path(uuid, "epoch"), MOST_EPOCH), _key())
+    except Exception:  # whatever is wrong with it, the history itself is still there
+        return None
+
+
+def _read(store: Store, data: bytes, key: bytes) -> Epoch | None:
+    mac, text = data[:_MAC], data[_MAC:]
+    if not key or not text or len(data) > MOST_EPOCH or not hmac.compare_digest(
+            mac, hmac.digest(key, text, "sha256")):
+        return None
+    value = msgspec.msgpack.decode(text)
+    sealed = Sealed(value["entries"], value["head"], value["time"])
+    last = next(iter(store.rows(after=sealed.entries - 2)), None)
+    if value["code"] != _code() or last is None or last[4] != sealed.head:
+        return None
+    found = restore_state(Checkpoint(*value["state"]), value["names"])
+    if found is None or (found[0].position + 1, found[0].head) != (sealed.entries, sealed.head):
+        return None
+    total, kind, plans = value["efforts"]
+    rows = tuple((each[0], each[1], each[2], each[3], each[4]) for each in value["rows"])
+    return Epoch(sealed, found[0], rows, Efforts(total, kind, set(plans)), value["checkpoint"],
+                 value["seen"])
+
+
+def seal_epoch(store: Store, state: State, kept: Remembered, before: Sealed | None,
+               seen: Callable[[], dict[str, Any]]) -> None:
+    """Keep what an audit without a finding came to; where that cannot be done, the next one takes
+    longer.
+
+    Args:
+        state: at the end. before: the epoch that the audit went on from.
+        seen: what who went along keeps; asked only if there is an epoch to keep.
+    """
+    entries = state.position + 1
+    if store.location == ":memory:" or not state.compact or (
+            entries - (0 if before is None else before.entries) < LEAST):
+        return
+    mark = take_checkpoint(state, NamesDigest().bring(state.closed, len(state.closed)))
+    rows = sorted(row for several in kept.rows.values() for row in several)
+    text = msgspec.msgpack.encode({
+        "code": _code(), "entries": entries, "head": state.head, "time": now(), "rows": rows,
+        "state": [mark.position, mark.head, mark.state, mark.seal],
+        "names": names_text(state.closed), "checkpoint": kept.checkpoint, "seen": seen(),
+        "efforts": [kept.efforts.total, kept.efforts.kind, sorted(kept.efforts._seen)]})
+    if len(text) + _MAC > MOST_EPOCH:
+        return
+    with suppress(OSError):
+        key = _key(make=True)
+        if key:
+            write_whole(state_path(state.uuid, "epoch"),
+                        hmac.digest(key, text, "sha256") + text)
