@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Protocol, TypeVar, cast
 
@@ -17,7 +18,7 @@ from privledger.ledger.checkpoint import (
     take_checkpoint,
 )
 from privledger.ledger.codec_lines import Line, LineReader, TooLarge
-from privledger.ledger.entries import Entry
+from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.epochs import Epoch, Remembered, checkpoint_mark
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
 from privledger.ledger.settle import SPILLS, spill_findings
@@ -89,21 +90,33 @@ def audit_along(store: Store, begin: Callable[[], W], rows: Iterable[Row] | None
         The findings; the compact state at the end (None if none follows); the watch.
     """
     place = store.inspect()
-    for compact in (True, False):
+    for compact, recalled in ((True, False), (True, True), (False, False)):
         watch = begin()
         try:
             run = _Audit(store, rows, watch, compact=compact, keeping=keep is not None and compact)
+            if recalled and run.state is not None:
+                run.state.recalled = _corrected(StoredRows(store) if rows is None else rows)
             found = [*place, *run.run()]
             if keep is not None and run.kept is not None and run.state is not None and not found:
                 keep(watch, run.state, run.kept)
             return found, run.state, watch
-        except GrantIsClosed:  # a correction of what is over: keep every grant in mind
+        except GrantIsClosed:  # a correction of what is over: keep it in mind, or every grant
             continue
         except LedgerCorrupt:  # it cannot be read, and what is wrong with it is known
             if not place:
                 raise
             return place, None, watch
     raise AssertionError("a state that keeps every grant knows those that are over")
+
+
+def _corrected(rows: Iterable[Row]) -> frozenset[str]:
+    """What corrections name; what is malformed is found out elsewhere."""
+    found = set()
+    for row in rows:
+        if row[1] == "corrected":
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
+                found.add(str(parse_body(row[2])["grant"]))
+    return frozenset(found)
 
 
 def audit_on(store: Store, watch: Watch, epoch: Epoch) -> tuple[State, Remembered] | None:

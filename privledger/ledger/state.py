@@ -160,6 +160,7 @@ class State:
         closed: names of grants that are over and drew on no scope, in the order they ended.
         line: who waits for budget, by grant; no charge rests on it.
         ended: takes each grant that is over, as a compact state lets go of it.
+        recalled: grants that it does not let go of: they are corrected later.
     """
 
     compact: bool = False
@@ -191,6 +192,7 @@ class State:
     closed_names: set[str] = field(factory=set, repr=False)
     line: dict[str, QueuePosition] = field(factory=dict)
     ended: Callable[[GrantState], None] | None = field(default=None, eq=False, repr=False)
+    recalled: frozenset[str] = field(default=frozenset(), eq=False, repr=False)
 
     @property
     def creation(self) -> Created:
@@ -289,7 +291,8 @@ class State:
             return  # what it took from the scope is added up for as long as there is a scope
         self.closed.append(grant.grant)
         self.closed_names.add(grant.grant)
-        if (self.compact or self.ended is not None) and not grant.corrected:
+        if (self.compact or self.ended is not None) and not grant.corrected and (
+                grant.grant not in self.recalled):
             del self.grants[grant.grant]
             if self.ended is not None:
                 self.ended(grant)

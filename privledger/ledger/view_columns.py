@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attrs import define, field
 
@@ -112,7 +112,8 @@ class EndedGrants:
         found._positions, found._models, found._ways = (
             columns[name] for name in ("position", "model", "way"))
         found._same = {one: one for one in (*tables, *times)}
-        found._granted = [model_of("granted", parse_body(text), _BLANK) for text in value["models"]]
+        found._granted = [cast(Granted, model_of("granted", parse_body(text), _BLANK))
+                          for text in value["models"]]
         found._ended = {(status, touched, releases): place for place, (
             status, touched, releases) in enumerate(value["ways"])}
         found.kept = list(map(grant_from, parse_body(value["kept"])))

@@ -136,7 +136,7 @@ def test_every_part_of_a_state_is_in_a_checkpoint_or_follows_from_one():
              "units", "delta_units", "position", "head", "grants", "scopes", "tables", "refusals",
              "caps", "cap_spent", "closed", "closed_names", "format", "window", "windows",
              "charges", "policy", "unit", "enrolled", "line"}
-    listener = {"ended"}  # takes what a state lets go of, and is no part of it
+    listener = {"ended", "recalled"}  # of what a state lets go of; no part of it
     assert {field.name for field in fields(State)} == known | listener
 
 

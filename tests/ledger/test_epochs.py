@@ -1,0 +1,279 @@
+"""A sealed epoch changes how long an audit takes, and nothing else; without its key it is none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import sqlite3
+
+import msgspec
+import pytest
+from attrs import evolve
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import privledger as pl
+from privledger.cli import main
+from privledger.graph import canonical
+from privledger.ledger import checkpoint, epochs
+from privledger.ledger.codec import encode
+from privledger.ledger.entries import GENESIS, text_hash
+from privledger.ledger.epochs import find_epoch
+from privledger.ledger.store import StoredRows
+from privledger.reports.spend import GrantReports
+from privledger.reports.survey import read_once, survey
+from privledger.storage import MemoryStore, SQLiteStore, store_at
+from tests.doctored import doctor
+from tests.ledger.test_checkpoints import STEPS, a_ledger, plain, step
+from tests.ledger.test_golden import FOLDER, FORMATS, TOTALS
+
+G = pl.Gaussian(50.0)
+
+
+@pytest.fixture(autouse=True)
+def early(monkeypatch, tmp_path):
+    monkeypatch.setattr(epochs, "LEAST", 4)
+    monkeypatch.setattr(checkpoint, "CADENCE", 6)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+def seals(tmp_path):
+    return sorted((tmp_path / "state" / "privledger").glob("*.epoch"))
+
+
+def told(store, *, whole, at=0, head=None):
+    """Everything that is said of a history."""
+    found, short = (read(store, at, head, whole=whole) for read in (read_once, survey))
+    view, past = found.view, found.seen.past
+    grants = [] if view is None else [
+        (one.as_dict() if hasattr(one, "as_dict") else one) for one in GrantReports(view, "2030")]
+    return (found.findings, found.state and plain(
+        evolve(found.state, ended=None, recalled=frozenset())),
+            view and evolve(view, sealed=None), list(found.seen.federated), grants,
+            [] if view is None else [
+                {**encode(one.event), "holder": None} for one in view.charges],
+            (past.entries, past.uuid, past.hash_at, past.moves_at, past.has_head),
+            evolve(short, sealed=None, past=None))
+
+
+def check(store, at=0, head=None):
+    """That an epoch changes no word; whether one was used."""
+    used = read_once(store).view
+    assert told(store, whole=False, at=at, head=head) == told(store, whole=True, at=at, head=head)
+    return used is not None and used.sealed is not None
+
+
+class Part(MemoryStore):
+    """The first entries of a history, at a place that has a name."""
+
+    location = "part"
+
+    def __init__(self, whole, count):
+        super().__init__()
+        self._entries, self._whole = whole.read()[:count], whole
+
+    def vector(self, name):
+        return self._whole.vector(name)
+
+
+GOLDEN = [*(f"{kind}.v01" for kind in sorted(TOTALS)), *(f"{name}.gz" for name in sorted(FORMATS))]
+
+
+def read_in_two(name, tmp_path, cuts):
+    """A history whose beginning was sealed at some places; how often that was of use."""
+    data, used = (FOLDER / name).read_bytes(), 0
+    (tmp_path / "x.ledger").write_bytes(gzip.decompress(data) if name.endswith("gz") else data)
+    whole = store_at(tmp_path / "x.ledger", read_only=True)
+    entries = whole.read()
+    for count in cuts(len(entries)):
+        for old in seals(tmp_path):
+            old.unlink()
+        read_once(Part(whole, count))
+        for end in sorted({min(count + 3, len(entries)), len(entries)}):
+            used += check(Part(whole, end), at=count - count % 3, head=entries[count - 2].hash)
+    whole.close()
+    return used
+
+
+@pytest.mark.parametrize("name", GOLDEN[::3])
+def test_from_some_place_of_a_history_it_says_the_same(name, tmp_path):
+    assert read_in_two(name, tmp_path, lambda count: [count // 2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GOLDEN)
+def test_with_every_kind_of_entry_of_every_format_it_says_the_same_from_everywhere(name, tmp_path):
+    assert read_in_two(name, tmp_path, lambda count: range(4, count)) > 3
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(st.sampled_from((*STEPS, "look")), max_size=14))
+def test_a_history_read_in_stretches_is_the_history_read_whole(steps, tmp_path):
+    ledger, data = a_ledger(caps=[pl.Cap(pl.Budget(0.9, 1e-6), labels={"team": "a"})])
+    store, names = ledger._history.store, []
+    store.location = "a name"
+    for what in (*steps, "look"):
+        try:
+            if what == "look":
+                ledger._history.flush()
+                check(store, at=len(store.read()) // 2, head=store.read()[0].hash)
+            else:
+                step(ledger, data, what, names)
+        except pl.BudgetExceeded:
+            assert "void" in steps
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A ledger with a sealed stretch, a scope with a vector in it, and a tail."""
+    path = tmp_path / "x.ledger"
+    with a_ledger(path)[0] as ledger:
+        data = ledger.protect({"x": [0.1, 0.2, 0.3]}, None, pl.Schema(
+            "n", (pl.Column("x", "numeric", "feature", 0, 1),)), name="rows")
+        for what in ("settle", "scope", "release", "refund", "leave"):
+            step(ledger, data, what, [])
+        left = store_at(path, read_only=True)
+        read_once(left)
+        left.close()
+        step(ledger, data, "release", [])
+    assert len(seals(tmp_path)) == 1
+    return path
+
+
+def found(path):
+    """What is said now, which is what is said without the epoch."""
+    store = store_at(path, read_only=True)
+    try:
+        return check(store), [one.rule for one in read_once(store).findings]
+    finally:
+        store.close()
+
+
+def test_it_is_used_and_the_first_line_says_what_was_read(place):
+    assert found(place) == (True, [])
+    lines = [CliRunner().invoke(main, ["verify", str(place), *more]).stdout
+             for more in ((), ("--all",))]
+    assert "re-priced by this user on 20" in lines[0] and "of them re-priced now" in lines[0]
+    assert "Every entry was re-read and re-priced." in lines[1]
+
+
+def spoil(path, how):
+    """One thing that an attacker, a damaged disk or a restored copy may do to an epoch."""
+    data = path.read_bytes()
+    if how == "emptied":
+        path.write_bytes(b"")
+    elif how == "cut":
+        path.write_bytes(data[:-1])
+    elif how == "longer":
+        path.write_bytes(data + b"\0")
+    elif how == "open to others":
+        path.chmod(0o666)
+    elif how == "a link":
+        shutil.copy(path, path.with_name("elsewhere"))
+        path.unlink()
+        path.symlink_to(path.with_name("elsewhere"))
+    elif how == "a pipe":
+        path.unlink()
+        os.mkfifo(path)
+    elif how == "another key":
+        path.with_name("epochs.key").write_bytes(bytes(32))
+    elif how == "no key":
+        path.with_name("epochs.key").unlink()
+    elif how == "a key of others":
+        path.with_name("epochs.key").chmod(0o622)
+
+
+@pytest.mark.parametrize("how", ["emptied", "cut", "longer", "open to others", "a link", "a pipe",
+                                 "another key", "no key", "a key of others"])
+def test_one_that_is_not_as_it_was_sealed_is_none(place, tmp_path, how):
+    spoil(*seals(tmp_path), how)
+    store = store_at(place, read_only=True)
+    assert find_epoch(store) is None
+    assert read_once(store).view.sealed is None
+    store.close()
+
+
+def test_no_byte_of_it_can_be_changed_without_the_key(place, tmp_path):
+    (path,) = seals(tmp_path)
+    data, store = path.read_bytes(), store_at(place, read_only=True)
+    assert find_epoch(store) is not None
+    for at in range(0, len(data), 41):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        assert find_epoch(store) is None, at
+    store.close()
+
+
+def test_other_code_reads_everything_again(place, monkeypatch):
+    monkeypatch.setattr(epochs, "_code", lambda: "later")
+    assert found(place) == (False, [])
+    assert found(place) == (True, [])  # sealed anew
+
+
+@pytest.mark.parametrize(("sql", "rule"), [
+    ("UPDATE entries SET body = replace(body, '3', '4') WHERE position = 3", "chain-is-unbroken"),
+    ("UPDATE entries SET hash = replace(hash, 'a', 'b') WHERE position = 5", "chain-is-unbroken"),
+    ("DELETE FROM entries WHERE position = 4", "chain-is-unbroken"),
+    ("UPDATE entries SET kind = 'crashed' WHERE position = 4", "chain-is-unbroken"),
+    ("DELETE FROM vectors", "vectors-match"),
+    ("UPDATE vectors SET data = x'00'", "vectors-match"),
+    ("UPDATE checkpoint SET state = replace(state, '1', '2')", "checkpoint-matches"),
+    ("DELETE FROM entries WHERE position > 6", ""),
+    ("CREATE TABLE more (x)", "place-is-as-written"),
+])
+def test_what_is_wrong_in_the_sealed_stretch_is_found_as_without_it(place, sql, rule):
+    doctor(place, sql)
+    used, rules = found(place)
+    assert not used and (rule in rules or not rule)
+
+
+def test_a_stretch_that_was_written_anew_is_read_whole(place):
+    """The attacker charges less, and hashes again: the epoch is of another history then."""
+    with sqlite3.connect(place) as connection:
+        rows = connection.execute("SELECT * FROM entries ORDER BY position").fetchall()
+    connection.close()
+    cheap = next(row[0] for row in rows if row[1] == "granted")
+    previous, new = GENESIS, []
+    for position, kind, text, _, _ in rows:
+        if position == cheap:
+            text = canonical({**json.loads(text), "units": 1})
+        digest = text_hash(position, kind, text, previous)
+        new.append(("UPDATE entries SET body = ?, previous = ?, hash = ? WHERE position = ?",
+                    (text, previous, digest, position)))
+        previous = digest
+    doctor(place, *new)
+    used, rules = found(place)
+    assert not used and "prices-are-right" in rules
+
+
+def test_a_copy_that_went_another_way_is_read_whole(place, tmp_path):
+    (path,) = seals(tmp_path)
+    data = path.read_bytes()
+    other, _ = a_ledger(tmp_path / "y.ledger")
+    other.close()
+    store = store_at(tmp_path / "y.ledger", read_only=True)
+    uuid = read_once(store).state.uuid
+    checkpoint.state_path(uuid, "epoch").write_bytes(data)  # of another ledger, under this name
+    assert find_epoch(store) is None
+    store.close()
+
+
+def test_it_holds_no_value_of_a_record_and_only_its_owner_reads_it(place, tmp_path):
+    (path,) = seals(tmp_path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    value = msgspec.msgpack.decode(path.read_bytes()[32:])
+    assert set(value) == {"code", "entries", "head", "time", "rows", "state", "names",
+                          "checkpoint", "seen", "efforts"}
+
+
+def test_a_finding_is_never_sealed(place, tmp_path):
+    for old in seals(tmp_path):
+        old.unlink()
+    doctor(place, "DELETE FROM vectors")
+    store = SQLiteStore(place, read_only=True)
+    assert read_once(store).findings and not seals(tmp_path)
+    assert len(StoredRows(store)) > 4
+    store.close()
