@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from attrs import asdict, define, field, frozen
 
@@ -31,6 +31,8 @@ from privledger.rounding import count
 VERSION = 2
 CADENCE = 1000
 """Entries between two checkpoints, at least."""
+Packed: TypeAlias = dict[str, Any]
+"""What is kept of a state or a view, in values that can be written down."""
 _TOTALS = "units", "delta_units", "refusals", "charges"  # kept under their own names
 _FIXED = "order", "cap_units", "delta_cap_units"  # of the filter, likewise
 
@@ -122,7 +124,7 @@ def _read(kind: str, body: Any) -> Any:
     return decode(kind, body) if body else None
 
 
-def grant_values(grant: GrantState) -> dict[str, Any]:
+def grant_values(grant: GrantState) -> Packed:
     """A grant and what became of it as JSON values."""
     return {"grant": grant.grant, "position": grant.position, "body": encode(grant.event),
             "status": grant.status, "releases": grant.releases, "touched": grant.touched,
@@ -131,7 +133,7 @@ def grant_values(grant: GrantState) -> dict[str, Any]:
             "corrections": [encode(one) for one in grant.corrected]}
 
 
-def grant_from(one: dict[str, Any]) -> GrantState:
+def grant_from(one: Packed) -> GrantState:
     """The inverse of `grant_values`."""
     kind = "aborted" if one["status"] == "aborted" else "settled"
     return GrantState(one["grant"], one["position"], _read("granted", one["body"]), one["status"],

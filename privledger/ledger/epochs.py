@@ -19,7 +19,6 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from secrets import token_bytes
-from typing import Any
 
 import msgspec
 from attrs import define, field, frozen
@@ -27,6 +26,7 @@ from attrs import define, field, frozen
 from privledger.ledger.checkpoint import (
     Checkpoint,
     NamesDigest,
+    Packed,
     names_text,
     read_ours,
     restore_state,
@@ -85,7 +85,7 @@ class Epoch:
     rows: tuple[Row, ...]
     efforts: Efforts
     checkpoint: str
-    seen: dict[str, Any]
+    seen: Packed
 
 
 @define
@@ -173,7 +173,7 @@ def _read(store: Store, data: bytes, key: bytes) -> Epoch | None:
 
 
 def seal_epoch(store: Store, state: State, kept: Remembered, before: Sealed | None,
-               seen: Callable[[], dict[str, Any]]) -> None:
+               seen: Callable[[], Packed]) -> None:
     """Keep what an audit without a finding came to; where that cannot be done, the next one takes
     longer.
 

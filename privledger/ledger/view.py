@@ -21,6 +21,7 @@ from attrs import astuple, field, frozen
 from privledger.accounting import promise
 from privledger.errors import PrivledgerError, UnsupportedNode
 from privledger.graph import Node, Sequential, label
+from privledger.ledger.checkpoint import Packed
 from privledger.ledger.codec import decode, written
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import Entry, parse_body
@@ -133,7 +134,7 @@ class MadeReleases(Mapping[str, tuple[ReleaseLine, ...]]):
         """Each part that there is, once."""
         return (part for part, in self._alone.values())
 
-    def packed(self) -> dict[str, Any]:
+    def packed(self) -> Packed:
         """As an epoch keeps them."""
         kinds: dict[tuple[ReleaseLine, ...], int] = {}
         places = {key: kinds.setdefault(part, len(kinds)) for key, (part,) in self._alone.items()}
@@ -144,7 +145,7 @@ class MadeReleases(Mapping[str, tuple[ReleaseLine, ...]]):
                                      for part in parts]).tobytes()}
 
     @classmethod
-    def unpacked(cls, value: Mapping[str, Any]) -> MadeReleases:
+    def unpacked(cls, value: Packed) -> MadeReleases:
         """The inverse of `packed`."""
         found = cls()
         kinds = [tuple(ReleaseLine(*line) for line in part) for part in value["kinds"]]
@@ -501,13 +502,13 @@ class Gatherer:
         self.releases = MadeReleases()
         self._forms: dict[int, tuple[ReleaseLine, ...]] = {}
 
-    def packed(self) -> dict[str, Any]:
+    def packed(self) -> Packed:
         """What an epoch keeps of it."""
         return {"grants": self.grants.packed(), "releases": self.releases.packed(),
                 "tables": list(self.tables.items()), "noise": list(self.noise),
                 "refusals": [written(event) for event in self.refusals]}
 
-    def unpack(self, value: Mapping[str, Any]) -> None:
+    def unpack(self, value: Packed) -> None:
         """Go on from what an epoch kept."""
         self.grants = EndedGrants.unpacked(value["grants"])
         self.ended = self.grants.add

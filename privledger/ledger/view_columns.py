@@ -8,13 +8,13 @@ that a full state would give, except that `event.holder` is None: no process hol
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar, cast
 
 from attrs import define, field
 
 from privledger.graph import canonical
-from privledger.ledger.checkpoint import grant_from, grant_values
+from privledger.ledger.checkpoint import Packed, grant_from, grant_values
 from privledger.ledger.codec import RAW, encode, like
 from privledger.ledger.codec import model as model_of
 from privledger.ledger.entries import parse_body
@@ -31,7 +31,7 @@ from privledger.ledger.view_figures import Amount
 
 T = TypeVar("T")
 
-_BLANK: dict[str, Any] = {"grant": "", "data": "", "time": "", "holder": None}
+_BLANK: Packed = {"grant": "", "data": "", "time": "", "holder": None}
 """What a model has in place of what each grant has of its own."""
 
 
@@ -84,7 +84,7 @@ class EndedGrants:
         self._models.append(model)
         self._ways.append(self._ended.setdefault(way, len(self._ended)))
 
-    def packed(self) -> dict[str, Any]:
+    def packed(self) -> Packed:
         """As an epoch keeps them."""
         texts: dict[str, int] = {}
         models = array("i", (texts.setdefault(canonical(encode(like(event, _BLANK))), len(texts))
@@ -101,7 +101,7 @@ class EndedGrants:
                 ("time", "i", _places(times, self._times)))}}
 
     @classmethod
-    def unpacked(cls, value: Mapping[str, Any]) -> EndedGrants:
+    def unpacked(cls, value: Packed) -> EndedGrants:
         """The inverse of `packed`."""
         found, columns = cls(), {name: array(kind, value[name]) for name, kind in (
             ("position", "q"), ("way", "i"), ("model", "i"), ("table", "i"), ("time", "i"))}

@@ -12,7 +12,7 @@ from privledger.findings import Finding
 from privledger.graph import Node, Trust, canonical, from_json, to_json, trusts
 from privledger.ledger import Policy, State, Store
 from privledger.ledger.auditing import audit_along, audit_on
-from privledger.ledger.checkpoint import remembered_receipt
+from privledger.ledger.checkpoint import Packed, remembered_receipt
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import parse_body
 from privledger.ledger.epochs import Sealed, find_epoch, seal_epoch
@@ -449,12 +449,12 @@ class _Watch(Gatherer):
         self.federated: dict[Node, None] = {}
         self.moves = array("q")  # positions of the entries that moved the totals
 
-    def packed(self) -> dict[str, Any]:
+    def packed(self) -> Packed:
         """What an epoch keeps of it."""
         return {**super().packed(), "moves": self.moves.tobytes(), "uuid": self.past.uuid,
                 "federated": [canonical(to_json(plan)) for plan in self.federated]}
 
-    def unpack(self, value: Mapping[str, Any]) -> None:
+    def unpack(self, value: Packed) -> None:
         """Go on from what an epoch kept; `row` is still called for each of its entries."""
         super().unpack(value)
         self.federated = {from_json(parse_body(text)): None for text in value["federated"]}

@@ -90,7 +90,8 @@ def slow(store):
         "trusts": tuple(said for one in report.view.federated for said in one.trusts),
         "alone": 0.0, "outside": (),
         "noise": set(report.noise), "data": set(report.tables), "receipt": report.receipt,
-        "unit": store.read()[0].event.unit, "full": fullness(folded(entries))}
+        "unit": store.read()[0].event.unit, "full": fullness(folded(entries)),
+        "sealed": None}
 
 
 def quick(store):
