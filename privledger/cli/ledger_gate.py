@@ -16,7 +16,7 @@ from privledger.cli.terminal import GREEN, RED, YELLOW, charge, findings_table, 
 from privledger.errors import InvalidPlan, LedgerError
 from privledger.findings import Finding
 from privledger.gate import NOT_TRUSTED, NOTHING, REFUSED, RULES, WITHIN, Facts, Policy, compare
-from privledger.ledger.epochs import Sealed
+from privledger.ledger.epochs import SealedStretch
 from privledger.ledger.view import Comparison
 from privledger.numerals import many
 from privledger.reading import load_toml
@@ -55,7 +55,7 @@ class PrintedAnswer:
     receipt: dict[str, Any] | None = None
     compared: Comparison | None = None
     warnings: tuple[str, ...] = ()
-    sealed: Sealed | None = None
+    sealed: SealedStretch | None = None
 
 
 def find_policy(given: str | None) -> Policy:

@@ -106,7 +106,7 @@ def take_checkpoint(state: State, digest: str) -> Checkpoint:
                     for name, totals in state.windows.items()],
         "filter": None if rule is None else {
             "kind": rule.kind, **{name: getattr(rule, name) for name in _FIXED}},
-        "grants": list(map(grant_values, kept)),
+        "grants": list(map(values_of_grant, kept)),
         "scopes": [
             {"scope": scope.scope, "position": scope.position, "body": encode(scope.event),
              **({"corrections": [encode(one) for one in scope.corrected]}
@@ -124,7 +124,7 @@ def _read(kind: str, body: Any) -> Any:
     return decode(kind, body) if body else None
 
 
-def grant_values(grant: GrantState) -> Packed:
+def values_of_grant(grant: GrantState) -> Packed:
     """A grant and what became of it as JSON values."""
     return {"grant": grant.grant, "position": grant.position, "body": encode(grant.event),
             "status": grant.status, "releases": grant.releases, "touched": grant.touched,
@@ -133,8 +133,8 @@ def grant_values(grant: GrantState) -> Packed:
             "corrections": [encode(one) for one in grant.corrected]}
 
 
-def grant_from(one: Packed) -> GrantState:
-    """The inverse of `grant_values`."""
+def grant_of_values(one: Packed) -> GrantState:
+    """The inverse of `values_of_grant`."""
     kind = "aborted" if one["status"] == "aborted" else "settled"
     return GrantState(one["grant"], one["position"], _read("granted", one["body"]), one["status"],
                       one["releases"], one["touched"], _read(kind, one["settled"]),
@@ -187,7 +187,7 @@ def restore_state(checkpoint: Checkpoint, names: str) -> tuple[State, NamesDiges
         state.cap_spent, state.window = _totals(value["cap_spent"]), value["window"]
         state.windows = {str(name): _totals(totals) for name, totals in value["windows"]}
         for one in value["grants"]:
-            state.grants[one["grant"]] = grant_from(one)
+            state.grants[one["grant"]] = grant_of_values(one)
         for one in value["scopes"]:
             state.scopes[one["scope"]] = ScopeState(
                 one["scope"], one["position"], _read("scope", one["body"]),

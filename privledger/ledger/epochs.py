@@ -53,7 +53,7 @@ _ALWAYS = {"created", "filter", "scope", "enrolled"}
 
 
 @frozen
-class Sealed:
+class SealedStretch:
     """Which stretch was not read again but for its hashes: so many entries, audited then."""
 
     entries: int
@@ -80,7 +80,7 @@ class Epoch:
         checkpoint: which one was compared in it; empty if none was. seen: of who went along.
     """
 
-    sealed: Sealed
+    sealed: SealedStretch
     state: State
     rows: tuple[Row, ...]
     efforts: Efforts
@@ -159,7 +159,7 @@ def _read(store: Store, data: bytes, key: bytes) -> Epoch | None:
             mac, hmac.digest(key, text, "sha256")):
         return None
     value = msgspec.msgpack.decode(text)
-    sealed = Sealed(value["entries"], value["head"], value["time"])
+    sealed = SealedStretch(value["entries"], value["head"], value["time"])
     last = next(iter(store.rows(after=sealed.entries - 2)), None)
     if value["code"] != _code() or last is None or last[4] != sealed.head:
         return None
@@ -172,7 +172,7 @@ def _read(store: Store, data: bytes, key: bytes) -> Epoch | None:
                  value["seen"])
 
 
-def seal_epoch(store: Store, state: State, kept: Remembered, before: Sealed | None,
+def seal_epoch(store: Store, state: State, kept: Remembered, before: SealedStretch | None,
                seen: Callable[[], Packed]) -> None:
     """Keep what an audit without a finding came to; where that cannot be done, the next one takes
     longer.

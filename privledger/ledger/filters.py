@@ -81,6 +81,8 @@ class Budget:
     @property
     def rest(self) -> float:
         """Delta less the purse, rounded down."""
+        if not self.failure:
+            return self.delta
         exact = Fraction(self.delta) - Fraction(self.failure)
         found = float(exact)
         return down(found) if Fraction(found) > exact else found

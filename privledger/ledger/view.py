@@ -25,7 +25,7 @@ from privledger.ledger.checkpoint import Packed
 from privledger.ledger.codec import decode, written
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import Entry, parse_body
-from privledger.ledger.epochs import Sealed
+from privledger.ledger.epochs import SealedStretch
 from privledger.ledger.events import Protected, Refused, Released, is_readable
 from privledger.ledger.filters import Budget, FilterRule
 from privledger.ledger.origins import asserted_kinds
@@ -306,7 +306,7 @@ class View:
     compared: Comparison
     about: str
     budgets: tuple[BudgetFigures, ...] = ()
-    sealed: Sealed | None = None
+    sealed: SealedStretch | None = None
     _parts: dict[str, dict[str, Part]] = field(factory=dict, eq=False, repr=False)
 
     @property
@@ -555,7 +555,7 @@ class Gatherer:
         return ()
 
     def view(self, state: State, compared: Comparison | None = None,
-             sealed: Sealed | None = None) -> View:
+             sealed: SealedStretch | None = None) -> View:
         """What to show of the state at the end of these entries."""
         assert state.budget is not None
         charges = self.grants.charges(state)

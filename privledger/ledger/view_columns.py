@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from attrs import define, field
 
 from privledger.graph import canonical
-from privledger.ledger.checkpoint import Packed, grant_from, grant_values
+from privledger.ledger.checkpoint import Packed, grant_of_values, values_of_grant
 from privledger.ledger.codec import RAW, encode, like
 from privledger.ledger.codec import model as model_of
 from privledger.ledger.entries import parse_body
@@ -93,7 +93,7 @@ class EndedGrants:
         return {
             "names": self._names, "tables": tables, "times": times, "models": list(texts),
             "ways": [list(way) for way in self._ended],
-            "kept": canonical(list(map(grant_values, self.kept))),
+            "kept": canonical(list(map(values_of_grant, self.kept))),
             **{name: array(kind, column).tobytes() for name, kind, column in (
                 ("position", "q", self._positions), ("way", "i", self._ways),
                 ("model", "i", (models[one] for one in self._models)),
@@ -116,7 +116,7 @@ class EndedGrants:
                           for text in value["models"]]
         found._ended = {(status, touched, releases): place for place, (
             status, touched, releases) in enumerate(value["ways"])}
-        found.kept = list(map(grant_from, parse_body(value["kept"])))
+        found.kept = list(map(grant_of_values, parse_body(value["kept"])))
         return found
 
     def charges(self, state: State) -> tuple[ChargeFigures, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -122,7 +121,8 @@ def _ratio(units: int, whole: int) -> float:
     if not whole:
         return 0.0 if not units else math.inf
     value = units / whole
-    return up(value) if Fraction(value) < Fraction(units, whole) else value
+    above, below = value.as_integer_ratio()
+    return up(value) if above * whole < units * below else value
 
 
 # Values and texts made safe for a terminal and for JSON.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, singledispatch
 
 from attrs import define, field, frozen
@@ -67,15 +67,21 @@ class Moment:
     what: str = field(default="", repr=False)
 
 
-def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
-    """Every entry in order. Nothing is verified: what cannot be read is said to be malformed."""
+def timeline(entries: Iterable[Entry],
+             told: Callable[[Entry], bool] = lambda entry: True) -> Iterator[Moment]:
+    """Every entry in order. Nothing is verified: what cannot be read is said to be malformed.
+
+    Args:
+        told: which entries are put in words; others have no text, and claims are not looked for.
+    """
     running = _Running()
     for entry in entries:
         event = entry.event
         try:
-            text, asserted = _words(event, running.rule_after(entry, event)), _is_asserted(event)
+            rule, said = running.rule_after(entry, event), told(entry)
+            text, asserted = (_words(event, rule), _is_asserted(event)) if said else ("", False)
             change, what = running.add(event)
-            origin = _origin(event, running.state.caps)
+            origin = _origin(event, running.state.caps) if said else ""
             text += f"; {origin}" if origin else ""
         except _UNREADABLE:
             text, asserted, change, what = MALFORMED, False, 0, ""

@@ -15,7 +15,7 @@ from privledger.ledger.auditing import audit_along, audit_on
 from privledger.ledger.checkpoint import Packed, remembered_receipt
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import parse_body
-from privledger.ledger.epochs import Sealed, find_epoch, seal_epoch
+from privledger.ledger.epochs import SealedStretch, find_epoch, seal_epoch
 from privledger.ledger.events import Aborted, Corrected, Created, Granted, ScopeOpened
 from privledger.ledger.origins import alone_epsilon, claims_of
 from privledger.ledger.view import NOT_PRIVATE, Comparison, Gatherer, View, Vouched
@@ -84,7 +84,7 @@ class LedgerVerdict:
     repriced: bool = True
     publishable: bool = False
     trusting: bool = False
-    sealed: Sealed | None = None
+    sealed: SealedStretch | None = None
 
     @property
     def over(self) -> bool:
@@ -316,7 +316,7 @@ class Survey:
     receipt: dict[str, Any] | None = None
     full: tuple[tuple[str, Figure], ...] = ()
     unverified: tuple[Unverified, ...] = ()
-    sealed: Sealed | None = None
+    sealed: SealedStretch | None = None
 
     @property
     def trusted(self) -> bool:

@@ -68,13 +68,14 @@ class PageHistory:
 
 
 def past(entries: Iterable[Entry], wanted: Collection[int] = ()) -> PageHistory:
-    """The history in one pass.
+    """The history, in which an audit found nothing that it could not read, in one pass.
 
     Args:
         wanted: entries to be told in words.
     """
     marks, told, begun, last, moves = list[PageMark](), list[Told](), "", "", 0
-    for one in timeline(entries):
+    for one in timeline(entries, lambda entry: entry.position in wanted or (
+            entry.event.kind in ("window", "refused"))):
         begun, last = begun or one.time, one.time or last
         moves += bool(one.change)
         if one.change or one.kind in ("window", "refused"):
