@@ -34,9 +34,8 @@ from privledger.ledger.checkpoint import (
     state_path,
     take_checkpoint,
 )
-from privledger.ledger.entries import parse_body
+from privledger.ledger.entries import now, parse_body
 from privledger.ledger.events import Event, Settled
-from privledger.ledger.holder import now
 from privledger.ledger.limits import Efforts
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Row, Store
