@@ -10,6 +10,7 @@ from privledger.errors import LedgerCorrupt
 from privledger.findings import Finding
 from privledger.ledger import Entry
 from privledger.ledger.entries import entry_of
+from privledger.ledger.events import Refused, WindowOpened
 from privledger.ledger.view_figures import clean
 from privledger.ledger.view_timeline import timeline
 
@@ -74,8 +75,8 @@ def past(entries: Iterable[Entry], wanted: Collection[int] = ()) -> PageHistory:
         wanted: entries to be told in words.
     """
     marks, told, begun, last, moves = list[PageMark](), list[Told](), "", "", 0
-    for one in timeline(entries, lambda entry: entry.position in wanted or (
-            entry.event.kind in ("window", "refused"))):
+    for one in timeline(entries, lambda entry: entry.position in wanted or isinstance(
+            entry.event, WindowOpened | Refused)):
         begun, last = begun or one.time, one.time or last
         moves += bool(one.change)
         if one.change or one.kind in ("window", "refused"):
