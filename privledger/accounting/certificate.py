@@ -39,6 +39,8 @@ ZCDP = ("zero-concentrated DP at its best order (Bun, Steinke 2016, Definition 1
         "Kamath, Steinke 2020, Proposition 12)")
 PLD = ("privacy-loss distributions, connect-the-dots (Zhu, Dong, Wang 2022, Theorem 10; "
        "Doroshenko et al. 2022); docs/proofs/privacy-loss.md")
+LINE = ("privacy-loss distributions, their moments along a line; docs/proofs/privacy-loss.md, "
+        "lemma 10")
 CHOICES = ("adaptive choices of one bounded range (the recursion of Dong, Durfee, Rogers 2020); "
            "docs/proofs/bounded-range.md, \"Many choices\"")
 
@@ -161,7 +163,7 @@ def _pld_delta(cost: Cost, epsilon: float) -> Certificate | None:
 
 
 def _theorem(price: Price) -> str:
-    return CHOICES if price.chosen else PLD
+    return CHOICES if price.chosen else LINE if price.points and not price.mesh else PLD
 
 
 _Price = Callable[[Cost, float], Certificate | None]

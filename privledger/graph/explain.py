@@ -120,6 +120,8 @@ def _where(found: Certificate) -> str:
         return f", {price.points} places in one range, {price.mesh:.3g} apart"
     lane = "" if price.direction == "both" else f", for a record that is {price.direction}d"
     lane = lane.replace("addd", "added")
+    if not price.mesh:
+        return f", {price.points} frequencies, tilt {price.tilt:.3g}{lane}"
     return f", mesh {price.mesh:.3g}, {price.points} points, tilt {price.tilt:.3g}{lane}"
 
 

@@ -18,6 +18,7 @@ from privledger.accounting.pld.accountant import (
     epsilon_upper,
 )
 from privledger.accounting.pld.attained import attained_items
+from privledger.accounting.pld.contour import Reached, delta_on_line, epsilon_on_line
 from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.losses import Losses, alternatives, resolve
 from privledger.accounting.pld.pairs import UNIT, AtomPair, GaussianPair, Pair
@@ -179,7 +180,8 @@ class Price:
 
     Attributes:
         value: epsilon or delta, an upper bound.
-        mesh: lattice step in nats; points: FFT length; tilt: exponential tilt.
+        mesh: lattice step in nats; points: FFT length; tilt: exponential tilt. Without a
+            lattice the mesh is 0, and points are the frequencies of an integral on a line.
         direction: the lane that decides, "remove" or "add"; "both" if they are the same.
         added: estimate of what the mesh added to epsilon.
         tight: whether every pair inside is attained by some neighbours.
@@ -220,7 +222,7 @@ def epsilon_by_pld(losses: Losses, delta: float, tolerance: float = TOLERANCE) -
     has at most `delta` there.
     """
     def exceeds(items: Items, best: float) -> bool:
-        return delta_upper(items, best, _GLANCE, _GLANCE_SIZE).value > delta
+        return _glance(items, best) > delta
 
     return _dearest(losses, 1e-9 * delta, exceeds,
                     lambda items: _epsilon(items, delta, tolerance))
@@ -229,7 +231,7 @@ def epsilon_by_pld(losses: Losses, delta: float, tolerance: float = TOLERANCE) -
 def delta_by_pld(losses: Losses, epsilon: float, tolerance: float = TOLERANCE) -> Price | None:
     """A delta proved at `epsilon`; None if nothing could be certified."""
     def exceeds(items: Items, best: float) -> bool:
-        return delta_upper(items, epsilon, _GLANCE, _GLANCE_SIZE).value > best
+        return _glance(items, epsilon) > best
 
     return _dearest(losses, 1e-20, exceeds, lambda items: _delta(items, epsilon, tolerance))
 
@@ -260,6 +262,13 @@ def _dearest_lane(
     return best
 
 
+def _glance(items: Items, epsilon: float) -> float:
+    line = delta_on_line(items, epsilon)
+    if line is not None:
+        return line.value
+    return delta_upper(items, epsilon, _GLANCE, _GLANCE_SIZE).value
+
+
 def _epsilon(items: Items, delta: float, tolerance: float) -> Price:
     def price(form: Items) -> Price:
         if _alone(form):
@@ -267,6 +276,8 @@ def _epsilon(items: Items, delta: float, tolerance: float) -> Price:
         ranges = only_ranges(form)
         if ranges is not None:
             return _ranged(epsilon_above(*ranges, delta), *ranges)
+        if (line := epsilon_on_line(form, delta)) is not None:
+            return _on_line(line, form)
         return _price(epsilon_upper(with_ranges(form, wide_for(delta)), delta, tolerance))
 
     return min(map(price, forms(items)), key=lambda one: one.value)
@@ -279,6 +290,8 @@ def _delta(items: Items, epsilon: float, tolerance: float) -> Price:
         ranges = only_ranges(form)
         if ranges is not None:
             return _ranged(delta_above(*ranges, epsilon), *ranges)
+        if (line := delta_on_line(form, epsilon)) is not None:
+            return _on_line(line, form)
         return _price(delta_upper(with_ranges(form, RARE), epsilon, tolerance))
 
     return min(map(price, forms(items)), key=lambda one: one.value)
@@ -343,6 +356,11 @@ def _single_delta(items: Items, epsilon: float) -> Price:
     if count == 1:
         return Price(delta_of_one(pair, epsilon), tight=pair.tight)
     return Price(delta_of_coins(coin(pair) or 0.0, count, epsilon), tight=pair.tight)
+
+
+def _on_line(found: Reached, items: Items) -> Price:
+    return Price(found.value, 0.0, found.frequencies, found.beta, added=found.added * found.value,
+                 tight=all(pair.tight for pair, _ in items))
 
 
 def _price(found: Found) -> Price:

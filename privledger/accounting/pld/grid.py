@@ -93,6 +93,27 @@ class Probe:
         return (float(self.counts @ log_moment), float(self.counts @ mean),
                 float(self.counts @ np.maximum(square - mean**2, 0.0)))
 
+    def falls(self, tilt: float, first: float, fall: float) -> float:
+        """About the frequency from which on the transform of the sum is below exp(-fall)."""
+        share, _ = self._shares(tilt)
+        found = first
+        for _ in range(24):
+            turned = np.add.reduceat(share * np.exp(1j * found * self.loss), self.starts)
+            size = float(self.counts @ np.log(np.abs(turned) + 1e-300))
+            if size < -fall:
+                break
+            found *= min(2.0, max(1.05, math.sqrt(fall / max(-size, 1e-9)) * 1.02))
+        return found
+
+    def without(self, delta: float) -> Probe:
+        """The same without the largest losses, whose masses add up to `delta` at most."""
+        mass = np.exp(self.log_p) * np.repeat(
+            self.counts, np.diff(np.append(self.starts, len(self.loss))))
+        order = np.argsort(-self.loss, kind="stable")
+        log_p = self.log_p.copy()
+        log_p[order[np.cumsum(mass[order]) <= delta]] = -1e6
+        return evolve(self, log_p=log_p)
+
     def top(self) -> float:
         """The largest sampled loss of the sum."""
         return float(self.counts @ np.maximum.reduceat(self.loss, self.starts))

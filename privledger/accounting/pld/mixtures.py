@@ -116,7 +116,8 @@ class MixturePair:
     tight: bool = True
     normal: bool = True
 
-    def _shifts(self, weights: tuple[float, ...]) -> Array:
+    def shifts(self, weights: tuple[float, ...]) -> Array:
+        """Of the normal laws of one side, `up` or `down`; shape (n,)."""
         if len(weights) == 1:
             return np.zeros(1)
         places = self.places or range(len(weights))
@@ -137,7 +138,7 @@ class MixturePair:
 
     def _side(self, weights: tuple[float, ...], x: Array) -> tuple[Array, Array, Array]:
         """log of a mixture's density over N(0, 1)'s at x; its slope; size of what was rounded."""
-        shift = self._shifts(weights)[:, None]
+        shift = self.shifts(weights)[:, None]
         with np.errstate(divide="ignore"):
             start = np.log(np.array(weights))[:, None] - 0.5 * shift * shift
         height, slope, size = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
@@ -193,8 +194,8 @@ class MixturePair:
     def bands(self, edges: Array) -> Bands:
         """Mixed masses of normal laws between the places of the edges; see `Pair.bands`."""
         x, off = self._places(edges)
-        sides = [_mixed(self.up, x, self._shifts(self.up), self.loose),
-                 _mixed(self.down, x, -self._shifts(self.down), self.loose)]
+        sides = [_mixed(self.up, x, self.shifts(self.up), self.loose),
+                 _mixed(self.down, x, -self.shifts(self.down), self.loose)]
         (p, slack_p, below, above), (q, slack_q, below_q, above_q) = sides
         size = float(np.max(np.abs(edges[np.isfinite(edges)]), initial=0.0))
         return Bands(p, q, slack_p, slack_q, below, below_q, above, above_q,
@@ -207,7 +208,7 @@ class MixturePair:
     def probe(self) -> tuple[Array, Array]:
         """Places 17 deviations around all normal laws of P; see `Pair.probe`."""
         likely = np.array(self.up) > _SEEN
-        reach = float(self._shifts(self.up)[likely].max())
+        reach = float(self.shifts(self.up)[likely].max())
         x = np.linspace(-17.0, 17.0 + reach, 161 + min(800, math.ceil(10 * reach)))
         density, _, _ = self._side(self.up, x)
         log_p = density - 0.5 * x * x

@@ -1,0 +1,154 @@
+"""Prices by an integral on a line: the transform of one loss, what is beyond, and the price."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from privledger.accounting.pld import GaussianPair, accountant, contour
+from privledger.accounting.pld.mixtures import MixturePair, drawn
+from privledger.accounting.pld.normals import normals_of
+from privledger.accounting.pld.pairs import LaplacePair, Pair
+from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
+from tests.all_cases import all_cases
+
+
+def _rows(rate: float, rows: int, mu: float, kind: str) -> MixturePair:
+    law, one = drawn(rate, rows), (1.0,)
+    up = one if kind == "add" else law.chances
+    down = one if kind == "remove" else law.chances
+    return MixturePair(up, down, mu, law.places, law.loose, law.exact)
+
+
+LAWS: list[Pair] = [
+    RemovePair(0.01, GaussianPair(1.0)), AddPair(0.01, GaussianPair(1.0)),
+    RemovePair(1e-4, GaussianPair(1.25)), AddPair(0.3, GaussianPair(0.2)),
+    RemovePair(0.5, GaussianPair(1e-6)), _rows(0.05, 5, 0.7, "remove"),
+    _rows(0.05, 5, 0.7, "add"), _rows(0.2, 1, 0.5, "exchange"), _rows(0.1, 3, 0.4, "exchange"),
+]
+
+
+def _density(pair: Pair) -> tuple[list[tuple[mp.mpf, mp.mpf]], list[tuple[mp.mpf, mp.mpf]]]:
+    """Weights and shifts of both sides; a first weight is what the others leave."""
+    law = normals_of(pair)
+    assert law is not None
+    sides = []
+    for weights, shifts, sign in ((law.up, law.rise, 1), (law.down, law.fall, -1)):
+        rest = [(mp.mpf(float(w)), sign * mp.mpf(float(a)))
+                for w, a in zip(weights[1:], shifts[1:], strict=True)]
+        sides.append([(1 - mp.fsum(w for w, _ in rest), mp.mpf(0)), *rest])
+    return sides[0], sides[1]
+
+
+def _moment(pair: Pair, z: complex) -> mp.mpc:
+    up, down = _density(pair)
+
+    def inside(x: mp.mpf) -> mp.mpc:
+        one, two = (mp.fsum(w * mp.exp(a * x - a * a / 2) for w, a in side)
+                    for side in (up, down))
+        return mp.npdf(x) * one ** (mp.mpc(z) + 1) * two ** -mp.mpc(z)
+
+    return mp.quad(inside, list(range(-14, 30, 2)))
+
+
+@all_cases("pair", LAWS, ids=str)
+def test_the_transform_of_one_loss_is_within_its_error(pair: Pair) -> None:
+    beta, reach = 2.5, 8.0
+    law = normals_of(pair)
+    assert law is not None
+    nodes = law.nodes(beta, reach, 1e-15)
+    assert nodes is not None
+    along, at = nodes.along(2.0, 5), nodes.at(np.array([0.0, 2.0, 4.0, 6.0, 8.0]))
+    assert np.abs(along - at).max() <= 1e-14
+    with mp.workdps(30):
+        for place in (0, 3):
+            z = beta + 2j * place
+            true = _moment(pair, z) / mp.exp(mp.mpf(nodes.log_total)) - 1
+            error = float(nodes.error(np.array([abs(z)]))[0])
+            assert abs(complex(along[place]) - true) <= error + 4e-16 * abs(nodes.log_total)
+            assert error < 1e-10
+
+
+@all_cases("pair", LAWS, ids=str)
+def test_what_bounds_a_transform_does(pair: Pair) -> None:
+    law = normals_of(pair)
+    assert law is not None
+    nodes, fine = law.nodes(1.5, 10.0, 1e-12), law.nodes(1.5, 400.0, 1e-9)
+    assert nodes is not None and fine is not None
+    points = np.geomspace(0.01, 400.0, 300)
+    size = np.abs(1 + fine.at(points))
+    idle, variation = nodes.most()
+    assert (size <= (idle[:, None] + variation[:, None] / points).min(axis=0) + 1e-8).all()
+    spread = np.sqrt(np.maximum(2 - 2 * size**2, 0))
+    assert (np.abs(np.diff(spread)) <= math.sqrt(2 * nodes.variance) * np.diff(points) + 1e-7).all()
+    gap, square = nodes.cells.apart(60)
+    for angle in (1.0, math.pi):
+        known = np.append(0.0, square)[np.searchsorted(gap, angle / points, side="right")]
+        low = (1 - math.cos(angle)) / angle**2 * points**2 * known / nodes.total**2
+        assert (low <= 1 - size**2 + 1e-7).all()
+
+
+def _draw(rng: random.Random) -> tuple[tuple[Pair, int], ...]:
+    def law() -> tuple[Pair, int]:
+        rate, mu = math.exp(rng.uniform(math.log(1e-4), math.log(0.9))), 1 / math.exp(
+            rng.uniform(math.log(0.5), math.log(50)))
+        kind, count = rng.choice("RRAAGX"), int(math.exp(rng.uniform(math.log(20), math.log(3e3))))
+        if kind == "G":
+            return GaussianPair(mu * rng.uniform(0.01, 0.3)), 1
+        if kind == "X":
+            return _rows(rate, rng.choice((1, 2, 3)), mu,
+                         rng.choice(("remove", "add", "exchange"))), count
+        return (RemovePair if kind == "R" else AddPair)(rate, GaussianPair(mu)), count
+
+    return tuple({law() for _ in range(rng.choice((1, 1, 2, 3)))})
+
+
+@pytest.mark.parametrize("several", [14, pytest.param(600, marks=pytest.mark.slow)])
+def test_a_line_lies_between_both_bounds_of_a_lattice(several: int) -> None:
+    rng, found = random.Random(10), 0
+    for _ in range(several):
+        items, delta = _draw(rng), 10.0 ** -rng.uniform(1, 14)
+        line = contour.epsilon_on_line(items, delta)
+        if line is None:
+            continue
+        found += 1
+        assert line.value >= accountant.epsilon_lower(items, delta).value * (1 - 1e-12)
+        assert line.value <= accountant.epsilon_upper(items, delta).value * (1 + 1e-6) + 1e-14
+        back = contour.delta_on_line(items, line.value)
+        assert line.value == 0 or back is None or back.value == pytest.approx(delta, rel=1e-3)
+    assert found > several / 2
+
+
+def test_lines_at_other_tilts_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line is above the truth, so that what they differ by is their error at least."""
+    for items, delta in ((((LAWS[0], 1000),), 1e-5), (((LAWS[2], 10**5),), 1e-6),
+                         (((LAWS[5], 300), (GaussianPair(0.1), 1)), 1e-6)):
+        values = []
+        for share in (1.0, 0.8, 0.6):
+            monkeypatch.setattr(contour, "_SHARES", (share,))
+            line = contour.epsilon_on_line(items, delta)
+            assert line is not None
+            values.append(line.value)
+        assert max(values) / min(values) - 1 < 1e-6
+
+
+def test_a_lattice_is_taken_where_a_line_is_none() -> None:
+    assert contour.epsilon_on_line(((LaplacePair(1.0), 100),), 1e-6) is None
+    assert contour.epsilon_on_line(((LAWS[0], 3),), 1e-6) is None
+    assert contour.epsilon_on_line(((GaussianPair(1.0), 1),), 1e-6) is None
+    assert contour.delta_on_line(((LaplacePair(1.0), 100),), 1.0) is None
+
+
+@pytest.mark.parametrize(("noise", "rate", "count"), [(1e6, 0.01, 1000), (1e4, 0.5, 100)])
+def test_very_large_noise_costs_what_little_it_does(noise: float, rate: float, count: int) -> None:
+    """A tilt is then in the millions; the whole variation of the sum is below delta."""
+    items = ((RemovePair(rate, GaussianPair(1 / noise)), count),)
+    whole = contour.delta_on_line(items, 0.0)
+    near = rate / noise * math.sqrt(count / (2 * math.pi))
+    assert whole is not None and whole.value == pytest.approx(near, rel=1e-3)
+    found = contour.epsilon_on_line(items, 2 * near)
+    assert found is not None and found.value == 0
