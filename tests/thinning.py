@@ -129,7 +129,6 @@ STRIDES = {
     "::test_groups_are_named_from_a_smaller_size_on_than_by_others": 3,
     "tests/accounting/pld/test_price.py"
     "::test_losses_far_below_the_mesh_do_not_wrap_from_below": 3,
-    "tests/accounting/test_weaker.py::test_a_weaker_plan_costs_no_more": 3,
     "tests/broker/test_kept.py::test_a_learner_in_its_own_process_is_kept": 3,
     "tests/federation/test_calls.py"
     "::test_an_owner_that_spoils_it_makes_it_void_and_charges_stand": 3,
