@@ -183,17 +183,16 @@ def moved_squared(plan: Correlated) -> float:
 
     The dearest steps are the first ones, as close as they may be: docs/proofs/correlated.md.
     """
-    own, size = np.array(plan.coefficients), plan.steps
-    coefficients = np.concatenate([np.abs(own), np.zeros(size - len(own))])
+    own, size = np.abs(np.array(plan.coefficients)), plan.steps
     starts = np.arange(0, size, plan.separation)[:plan.participations]
     total = 0.0
-    for lag in starts:
-        if lag and lag >= len(own):
-            break
+    for lag in starts[starts < len(own)].tolist():
         # Of steps s and s + lag: sums of products over the rows that both reach.
-        sums = np.cumsum(coefficients[lag:] * coefficients[:size - lag])
-        later = starts[starts >= lag]
-        total += float(sums[size - 1 - later].sum()) * (2 if lag else 1)
+        sums = np.append(0.0, np.cumsum(own[lag:] * own[:len(own) - lag]))
+        cut = starts[max(lag // plan.separation, np.searchsorted(starts, size - len(sums) + 1)):]
+        whole = len(starts) - lag // plan.separation - len(cut)
+        total += float(sums[-1] * whole + sums[np.minimum(size - cut, len(sums) - 1)].sum()) * (
+            2 if lag else 1)
     return up(total * (1 + 8 * (size + len(starts) + 4) * _HALF_ULP))
 
 

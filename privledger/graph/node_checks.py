@@ -171,7 +171,7 @@ def _inside(value: object) -> Iterator[object]:
 # They take fields, not nodes, so that `privledger.graph.nodes` may use them while it is being made.
 
 MOST_PARTIES = 1000
-MOST_CORRELATED = 2048
+MOST_CORRELATED, MOST_COEFFICIENTS = 100_000, 2048  # steps; coefficients that a plan holds
 LEAST_SHARED = 0.01  # noise multiplier of shared noise: docs/proofs/federated.md
 SEERS = ("coordinator", "parties", "anybody")
 
@@ -253,10 +253,11 @@ def check_strategy(node: object, coefficients: Sequence[float], steps: int, sepa
         raise InvalidMechanism("Correlated node", type(node).__name__,
                                "a Gaussian of one block, or that on a Poisson sample")
     found = [number("Correlated coefficients", one) for one in coefficients]
-    if not 0 < len(found) <= most or not 1e-100 <= found[0] <= 1e100 or any(
+    if not 0 < len(found) <= min(most, MOST_COEFFICIENTS) or not 1e-100 <= found[0] <= 1e100 or any(
             abs(one) > 1e100 for one in found):
         raise InvalidMechanism("Correlated coefficients", "given",
-                               "1 to `steps` numbers of at most 1e100, the first at least 1e-100")
+                               f"1 to `steps` numbers, {MOST_COEFFICIENTS} at most, of at most "
+                               "1e100 each, the first at least 1e-100")
     falling = found[-1] >= 0 and all(a >= b for a, b in pairwise(found))
     if len(found) > apart and (sampled or not falling):
         raise InvalidMechanism(

@@ -223,8 +223,12 @@ def correlated(node: Node, relation: str) -> Price:
         for row in rows:
             other = abs(held[row + lag]) if row + lag < len(held) else 0.0
             sums.append(sums[-1] + abs(held[row]) * other)
-        each = [sums[min(len(rows), steps - start)] for start in starts if start >= lag]
-        total += math.fsum(each) * (2 if lag else 1)
+        # Steps so early that all rows follow, and the last ones.
+        cut = [start for start in starts[-(len(rows) // apart + 1):]
+               if start >= lag and steps - start < len(rows)]
+        whole = len(starts) - lag // apart - len(cut)
+        total += (whole * sums[-1] + math.fsum(sums[steps - start] for start in cut)) * (
+            2 if lag else 1)
     squared = total * price(node.inner, relation).gdp
     return Price(lambda order: squared * order / 2, exact=squared)
 

@@ -97,7 +97,7 @@ REQUIRED = object()
 MOST_COUNT = 10**15
 MOST_DEEP = 100
 MOST_PARTIES = 1000
-MOST_CORRELATED = 2048
+MOST_CORRELATED, MOST_COEFFICIENTS = 100_000, 2048
 RELATIONS = ("add_remove", "replace_one", "replace_label")
 
 
@@ -354,7 +354,8 @@ def loud(node: Node) -> bool:
 
 def check_coefficients(found: tuple[float, ...], steps: int, apart: int) -> None:
     """Refuse a strategy of which it does not follow what a record moves."""
-    if steps > MOST_CORRELATED or apart > steps or not 0 < len(found) <= steps:
+    if steps > MOST_CORRELATED or apart > steps or (
+            not 0 < len(found) <= min(steps, MOST_COEFFICIENTS)):
         raise Bad("correlated noise of an impossible number of steps")
     if not 1e-100 <= found[0] <= 1e100 or any(abs(one) > 1e100 for one in found):
         raise Bad("impossible coefficients of correlated noise")

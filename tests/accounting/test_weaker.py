@@ -151,7 +151,8 @@ def test_a_weaker_plan_costs_no_more(pairs: int, slow: float) -> None:
     while seen < pairs:
         plans = SLOW if rng.random() < slow else PLANS
         name = rng.choice(list(plans))
-        for (one, dear), (other, cheap) in itertools.combinations(_chain(rng, name, plans[name]), 2):
+        chain = _chain(rng, name, plans[name])
+        for (one, dear), (other, cheap) in itertools.combinations(chain, 2):
             assert cheap <= dear * (1 + MESH) + 1e-12, (name, one, other)
             seen += 1
 

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from privledger.graph.plan_json import to_json
 from scipy import stats
 
 import privledger as pl
 from privledger.errors import InvalidMechanism
 from privledger.graph.correlated import moved_squared
+from privledger.standalone import prices
+from privledger.standalone.reading import Bad, Table, check_coefficients
 from tests.all_cases import all_cases
 from tests.graph.test_correlated import allowed
 
@@ -135,3 +138,29 @@ def test_no_contribution_that_follows_rows_loses_more(rule, added, epsilon):
     assert found <= most + 1e-6
     if chosen.min() == 1 and not added:  # always the whole clip
         assert found >= 0.99 * most
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 40), st.integers(1, 30),
+       st.integers(0, 2**32 - 1))
+def test_the_verifier_adds_up_the_same(steps, apart, most, width, seed):
+    rng = np.random.default_rng(seed)
+    held = np.sort(rng.uniform(0.01, 1, size=min(width, steps)))[::-1]
+    node = Correlated(G, held, steps, min(apart, steps), most)
+    read = Table().node(to_json(node))
+    assert prices.correlated(read, "add_remove").exact == pytest.approx(
+        moved_squared(node) / 4, rel=1e-12)
+
+
+def test_a_run_of_100_000_steps():
+    """Square-root factors of prefix sums, cut off; 2,048 coefficients are on record at most."""
+    held = np.cumprod(np.append(1.0, 1 - 0.5 / np.arange(1, 2048)))
+    for apart, most in ((1000, 100), (1, 10**6)):
+        node = Correlated(pl.Gaussian(100.0), held, 100_000, apart, most)
+        read = Table().node(to_json(node))
+        assert prices.correlated(read, "add_remove").exact == pytest.approx(
+            moved_squared(node) / 1e4, rel=1e-9)
+    with pytest.raises(InvalidMechanism, match="2048 at most"):
+        Correlated(G, np.ones(2049), 100_000, 1, 1)
+    with pytest.raises(Bad):
+        check_coefficients((1.0,) * 2049, 100_000, 1)

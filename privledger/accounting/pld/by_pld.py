@@ -20,6 +20,7 @@ from privledger.accounting.pld.accountant import (
 from privledger.accounting.pld.attained import attained_items
 from privledger.accounting.pld.contour import Reached, delta_on_line, epsilon_on_line
 from privledger.accounting.pld.grid import TooMuch
+from privledger.accounting.pld.lattice import LEAST_COUNT
 from privledger.accounting.pld.losses import Losses, alternatives, resolve
 from privledger.accounting.pld.pairs import UNIT, AtomPair, GaussianPair, Pair
 from privledger.accounting.pld.ranges import (
@@ -172,6 +173,7 @@ def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:
 
 _GLANCE = 2e-3  # tolerance of a first look at the lane that is probably cheaper
 _GLANCE_SIZE = 1 << 13
+_FEW = 64  # pairs, of which a coarse lattice is quickly made
 
 
 @frozen
@@ -263,7 +265,8 @@ def _dearest_lane(
 
 
 def _glance(items: Items, epsilon: float) -> float:
-    line = delta_on_line(items, epsilon)
+    many = len(items) > _FEW or any(count >= LEAST_COUNT for _, count in items)
+    line = delta_on_line(items, epsilon) if many else None
     if line is not None:
         return line.value
     return delta_upper(items, epsilon, _GLANCE, _GLANCE_SIZE).value

@@ -32,7 +32,7 @@ _DIGITS = 9.0  # nats that a tilt below the saddle point's may cost
 _MOST_FREQUENCIES = 1 << 15
 _TOO_LOOSE = 1e-6  # what errors may add to an answer, relatively: a lattice adds twice that
 _MOST_LAWS = 20_000
-_MOST_CELLS = 4e6  # frequencies times nodes of a law, of all laws a tenth each
+_MOST_CELLS = 1.2e7  # frequencies times nodes of a law, of all laws a tenth each
 _PASSES = 3
 _LEAST_RUNS = 16  # fewer fall too slowly
 _MOST_SAMPLES = 4000  # of a transform that is shown to be small
@@ -274,7 +274,7 @@ def _terms(laws: _Laws, beta: float, spacing: float, last: float,
     cells = 0.0
     for law, count in laws.sampled:
         check_time()
-        nodes = law.nodes(beta, reach, 1e-3 * _LOST / runs * math.exp(-digits))
+        nodes = law.nodes(beta, reach, max(1e-3 * _LOST / runs * math.exp(-digits), 1e-20))
         if nodes is None:
             return None, 0.0
         cells += len(nodes.loss) * many
@@ -350,9 +350,9 @@ def _at_most(
             start = stop
             continue
         target = min(1e-2, -1e-2 * needed / runs * (start / last) ** 2)
-        coarse = [(law.nodes(beta, stop, target), count) for law, count in laws.sampled]
-        if not _covered([(nodes, count) for nodes, count in coarse if nodes is not None],
-                        beta, np.geomspace(start, stop, 5), goal, steep):
+        coarse = [(law.nodes(beta, stop, target) or law.rough(beta, nodes), count)
+                  for (law, count), (nodes, _) in zip(laws.sampled, found, strict=True)]
+        if not _covered(coarse, beta, np.geomspace(start, stop, 5), goal, steep):
             return None
         start = stop
     return needed
@@ -377,8 +377,6 @@ def _spread(gaps: list[tuple[Array, Array, float, int]], points: Array) -> float
 def _covered(found: list[tuple[Nodes, int]], beta: float, points: Array, goal: float,
              steep: float) -> bool:
     """Whether U is shown to be above `goal` from the first of `points` to the last."""
-    if not found:
-        return False
     size = sum(len(nodes.loss) for nodes, _ in found)
     known = _norm(found, beta, points)
     while True:

@@ -22,11 +22,12 @@ from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
 Complex = NDArray[np.complex128]
 
 _CELLS, _OUTER = 176, 16
-_MOST_NODES = 8_000
+_MOST_NODES = 12_000
 _WIDEST = 1.5  # radians that the farthest normal law turns by
 _HEIGHTS = np.geomspace(1 / 128, 1.0, 8)
 _HIGHEST = 8.0  # off the real line
 _FARTHEST = 2000.0  # deviations
+_ROUGH = 4000
 _IDLE = np.array([1e-6, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 _LARGEST = 400.0  # nats
 
@@ -152,6 +153,33 @@ class Normals:
                      fixed / total * (1 + 1e-9), 2 * grows / total * (1 + 1e-9), cells, total)
 
 
+    def rough(self, beta: float, whole: Nodes) -> Nodes:
+        """Nodes for large frequencies and few digits: sums over cells, and what the integrand
+        can change by within one."""
+        cells = whole.cells
+        log = cells.factor() + cells.log_normal
+        seen = np.flatnonzero(log > log.max() - 14.0)
+        x = np.linspace(cells.edges[seen[0]], cells.edges[seen[-1] + 1], _ROUGH + 1)
+        up, down = _side(self.up, self.rise, x), _side(self.down, self.fall, -x)
+        grown = (beta + 1) * up.log - beta * down.log
+        most = np.maximum(np.abs(x[:-1]), np.abs(x[1:]))
+        least = np.where(x[:-1] > 0, x[:-1], np.minimum(x[1:], 0.0))
+        wide = np.diff(x)
+        top = np.exp(grown[1:] - 0.5 * least**2 + 1e-9) / math.sqrt(2 * math.pi) / whole.total
+        weight = wide * np.exp(grown[:-1] - 0.5 * x[:-1] ** 2) / math.sqrt(
+            2 * math.pi) / whole.total
+        off = 0.5 * wide * wide * top
+        fixed = float(off @ (most + (beta + 1) * up.slope[1:] + beta * down.slope[:-1]))
+        outside = np.delete(log, np.arange(seen[0], seen[-1] + 1))
+        fixed += (float(np.exp(outside).sum()) + sum(
+            math.exp(min(one, 600.0)) for one in cells.beyond(0.0))) / whole.total
+        grows = float(off @ (up.slope[1:] + down.slope[:-1]))
+        # The weights are those of cells: what they lack to 1 turns with none of them.
+        return Nodes((up.log - down.log)[:-1], weight, whole.log_total,
+                     (fixed + abs(1 - float(weight.sum()))) * (1 + 1e-9), grows * (1 + 1e-9),
+                     cells, whole.total)
+
+
 def normals_of(pair: Pair) -> Normals | None:
     """A pair as mixtures of normal laws; None for all others."""
     none = np.ones(1), np.zeros(1)
@@ -244,7 +272,7 @@ class _Cells:
         return cls(law, beta, edges, log_normal, _side(law.up, law.rise, edges),
                    _side(law.down, law.fall, -edges), spare)
 
-    def _beyond(self, slope: float, more: float = 0.0) -> tuple[float, float]:
+    def beyond(self, slope: float, more: float = 0.0) -> tuple[float, float]:
         """Log of the tilted mass left and right of all cells times exp(slope |x| + more).
 
         To the left both factors are at most what they are at the first edge; to the right U is
@@ -257,7 +285,7 @@ class _Cells:
         return (max(first, 0.0) + 0.5 * slope * slope + _log_tail(-low - slope) + more,
                 const + 0.5 * steep * steep + _log_tail(high - steep) + more)
 
-    def _factor(self) -> Array:
+    def factor(self) -> Array:
         """Largest log of U^(beta + 1) D^-beta on each cell: both rise with x."""
         return np.asarray((self.beta + 1) * self.up.log[1:] - self.beta * self.down.log[1:]
                           + 1e-9)
@@ -275,7 +303,7 @@ class _Cells:
         peak = log.max(axis=1)
         inside = peak + np.log(np.exp(log - peak[:, None]).sum(axis=1))
         turned = 2 * reach * height * law.farthest  # both sides, wherever they are
-        beyond = np.logaddexp(*self._beyond(0.0)) + turned
+        beyond = np.logaddexp(*self.beyond(0.0)) + turned
         whole = np.logaddexp(np.logaddexp(inside, beyond), 0.0) + 0.5 * height**2 + 1e-9
         best = int(np.argmax(height / (whole + math.log(4 / target))))
         return float(height[best]), float(whole[best])
@@ -283,9 +311,9 @@ class _Cells:
     def kept(self, spacing: float, target: float) -> tuple[float, float, float]:
         """Between which places nodes are needed, and a bound on all others' sum."""
         width = np.diff(self.edges) + 1e-300
-        log = np.logaddexp(self._factor(), 0.0) + self.log_normal
+        log = np.logaddexp(self.factor(), 0.0) + self.log_normal
         most = np.exp(np.minimum(log, 600.0)) * (1 + spacing / width)
-        left, right = self._beyond(0.0)
+        left, right = self.beyond(0.0)
         ends = [math.exp(min(one, 600.0)) + math.exp(_log_tail(abs(float(edge))))
                 for one, edge in ((left, self.edges[0]), (right, self.edges[-1]))]
         below, above = np.cumsum(most), np.cumsum(most[::-1])
@@ -299,7 +327,7 @@ class _Cells:
     def variance(self) -> float:
         """Of the loss under the tilted law, times its total."""
         loss = self.up.log - self.down.log
-        log = self._factor() + self.log_normal
+        log = self.factor() + self.log_normal
         share = np.exp(log - log.max())
         middle = float(share @ loss[1:]) / float(share.sum())
         off = np.maximum(np.abs(loss[:-1] - middle), np.abs(loss[1:] - middle)) + 1e-12
@@ -307,7 +335,7 @@ class _Cells:
         # y^2 <= 4 e^(y/1)/... : y^2 <= e^y for y >= 0 but for a factor of 1.
         law = self.law
         more = abs(middle) - math.log(float(law.down[0])) - math.log(float(law.up[0]))
-        ends = self._beyond(float(law.rise[-1] + law.fall[-1]), more)
+        ends = self.beyond(float(law.rise[-1] + law.fall[-1]), more)
         return inside * (1 + 1e-9) + sum(math.exp(min(one, 600.0)) for one in ends)
 
     def variation(self) -> tuple[Array, Array]:
@@ -325,14 +353,14 @@ class _Cells:
         most = np.maximum(np.abs(self.edges[:-1]), np.abs(self.edges[1:]))
         most = (most + (beta + 1) * slopes[0][1:] + beta * slopes[1][:-1]
                 + law.farthest) * (1 + 1e-9)
-        mass = np.exp(np.minimum(self._factor() + self.log_normal, 600.0))
+        mass = np.exp(np.minimum(self.factor() + self.log_normal, 600.0))
         density = mass / np.maximum(np.diff(self.edges), 1e-300) / least
         change, slow = mass / least * most, math.log(1 + (2 * beta + 2) * law.farthest + 1)
         # |x| + steep <= (1 + steep) e^|x|; beyond the ends the slope falls by e^-|farthest x|.
-        tails, beyond = [], self._beyond(0.0)
+        tails, beyond = [], self.beyond(0.0)
         for place in (0, -1):
             slope = float(slopes[0][place] + slopes[1][place])
-            tails.append(self._beyond(law.farthest + 1, slow - math.log(slope) - law.farthest
+            tails.append(self.beyond(law.farthest + 1, slow - math.log(slope) - law.farthest
                                       * abs(float(self.edges[place])))[place])
         if law.rise[-1] == 0:  # rises to the left: seen from the right
             mass, change, density = mass[::-1], change[::-1], density[::-1]
@@ -345,7 +373,7 @@ class _Cells:
     def apart(self, number: int) -> tuple[Array, Array]:
         """Gaps g, rising, and E[Y^2; |Y| <= g] times the total squared, rounded down: Y is the
         difference of two independent tilted losses."""
-        mass = self._factor() + self.log_normal
+        mass = self.factor() + self.log_normal
         seen = np.flatnonzero(mass > mass.max() - 6.0)
         x = np.linspace(self.edges[seen[0]], self.edges[seen[-1] + 1], number + 1)
         up, down = _side(self.law.up, self.law.rise, x), _side(self.law.down, self.law.fall, -x)
