@@ -282,10 +282,10 @@ def _terms(laws: _Laws, beta: float, spacing: float, last: float,
             return None, 0.0
         less_one = nodes.along(spacing, many)
         error = nodes.error(np.abs(z))
-        log_one = np.log1p(less_one)
-        length = np.abs(1 + less_one) + error
+        log_one, size = _log_of(less_one)
+        length = size + error
         log_value += count * log_one
-        log_most += count * np.log(length)
+        log_most += count * (log_one.real + np.log1p(error / size) + 1e-15 * np.abs(log_one))
         relative += count * error / length
         # What rounding moves the logarithm by.
         relative += count * 16 * UNIT * (np.abs(less_one) + np.abs(less_one) ** 2)
@@ -303,14 +303,23 @@ def _terms(laws: _Laws, beta: float, spacing: float, last: float,
     rho = _at_most(laws, summary, beta, reach, needed)
     if rho is None:
         return None, 0.0
-    size = 1 / np.abs(z * (z + 1))
+    height = 1 / np.abs(z * (z + 1))
     off = relative + 16 * UNIT * (4 + turned)
     with np.errstate(over="ignore"):
-        errors = np.exp(log_most) * size * np.expm1(np.minimum(off, 50.0))
+        errors = np.exp(log_most) * height * np.expm1(np.minimum(off, 50.0))
     # Beyond the last: twice the sum of rho / t^2, which an integral bounds.
     whole = (2 * float(errors.sum()) + 2 * math.exp(rho) / (spacing * reach)) * (1 + 1e-12)
     return Line(beta, spacing, np.exp(log_value) / (z * (z + 1)), whole, log_moment,
                 16 * UNIT * (4 + rounded)), last
+
+
+def _log_of(less_one: Complex) -> tuple[Complex, Array]:
+    """log(1 + less_one), small where that is (numpy's own is not), and |1 + less_one|."""
+    a, b = less_one.real, less_one.imag
+    with np.errstate(divide="ignore"):
+        log = 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -1.0))
+    size = np.maximum(np.sqrt((1 + a) ** 2 + b * b), 1e-300)
+    return np.maximum(log, -700.0) + 1j * np.arctan2(b, 1 + a), size
 
 
 # --- What lies beyond the last frequency.
