@@ -148,7 +148,7 @@ class Normals:
         moved = UNIT * 8 * (up.size + down.size + np.abs(loss)) + 4 * self.loose
         bulk = UNIT * (64 + x * x)  # numpy adds in pairs, einsum one by one
         grows = float(weight @ (moved + (bulk + UNIT * len(x)) * np.abs(loss)))
-        fixed = float(bulk @ np.abs(less_one)) + cut + target / 2
+        fixed = float(bulk @ np.abs(less_one)) + cut + 0.51 * target
         return Nodes(loss, weight / total, math.log1p(float(less_one.sum())),
                      fixed / total * (1 + 1e-9), 2 * grows / total * (1 + 1e-9), cells, total)
 
@@ -314,7 +314,9 @@ class _Cells:
         log = np.logaddexp(self.factor(), 0.0) + self.log_normal
         most = np.exp(np.minimum(log, 600.0)) * (1 + spacing / width)
         left, right = self.beyond(0.0)
-        ends = [math.exp(min(one, 600.0)) + math.exp(_log_tail(abs(float(edge))))
+        # A node at the end counts, too: a normal density is below its tail times 1 + its place.
+        ends = [(math.exp(min(one, 600.0)) + math.exp(_log_tail(abs(float(edge)))))
+                * (1 + spacing * (2 + abs(float(edge))))
                 for one, edge in ((left, self.edges[0]), (right, self.edges[-1]))]
         below, above = np.cumsum(most), np.cumsum(most[::-1])
         first = int(np.searchsorted(below, target / 8))
@@ -322,7 +324,7 @@ class _Cells:
         cut = (float(below[first - 1]) if first else 0.0) + (
             float(above[last - 1]) if last else 0.0)
         return (float(self.edges[first]) + spacing, float(self.edges[len(most) - last]) - spacing,
-                (cut + ends[0] + ends[1]) * (1 + spacing) * (1 + 1e-9))
+                (cut + ends[0] + ends[1]) * (1 + 1e-9))
 
     def variance(self) -> float:
         """Of the loss under the tilted law, times its total."""
@@ -332,7 +334,7 @@ class _Cells:
         middle = float(share @ loss[1:]) / float(share.sum())
         off = np.maximum(np.abs(loss[:-1] - middle), np.abs(loss[1:] - middle)) + 1e-12
         inside = float(np.exp(np.minimum(log, 600.0)) @ (off * off))
-        # y^2 <= 4 e^(y/1)/... : y^2 <= e^y for y >= 0 but for a factor of 1.
+        # Beyond the cells: y^2 <= e^y for y >= 0.
         law = self.law
         more = abs(middle) - math.log(float(law.down[0])) - math.log(float(law.up[0]))
         ends = self.beyond(float(law.rise[-1] + law.fall[-1]), more)
