@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privledger.graph.plan_json import to_json
 from scipy import stats
 
 import privledger as pl
 from privledger.errors import InvalidMechanism
 from privledger.graph.correlated import moved_squared
+from privledger.graph.nodes import to_json
 from privledger.standalone import prices
 from privledger.standalone.reading import Bad, Table, check_coefficients
 from tests.all_cases import all_cases
