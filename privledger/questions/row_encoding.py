@@ -226,11 +226,8 @@ def log_scale(held: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
     """The same after about log(1 + 1000 t), where t is the value on [0, 1]: straight between powers
     of two, so that every machine says the same. A range around zero is read by size and sign."""
     around = column.lower < 0 < column.upper
-    low, far = (0.0, max(-column.lower, column.upper)) if around else (
-        column.lower, column.upper - column.lower)
-    value = np.clip(held, column.lower, column.upper)
-    mantissa, power = np.frexp(1.0 + 1000.0 * np.clip(np.abs(value - low) / far, 0.0, 1.0))
-    top = math.frexp(1001.0)
-    most = top[1] - 2 + 2 * top[0]
-    found: NDArray[np.float64] = (power - 2 + 2 * mantissa) / most
+    far = max(-column.lower, column.upper) if around else column.upper - column.lower
+    value = np.clip(held, column.lower, column.upper) - (0.0 if around else column.lower)
+    mantissa, power = np.frexp(1.0 + 1000.0 * np.abs(value / far))
+    found: NDArray[np.float64] = (power - 2 + 2 * mantissa) / 9.955078125  # which is that of 1001
     return np.copysign(found, value) if around else found * 2.0 - 1.0
