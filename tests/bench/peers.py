@@ -134,18 +134,19 @@ def of_peer(system: str, python: str, schema: pl.Schema, X: Any, y: Any,
             yield {"skipped": f"it failed, status {child.returncode}"}
 
 
-def lines() -> list[dict[str, Any]]:
-    if not KEPT.exists():
+def lines(kept: Path) -> list[dict[str, Any]]:
+    if not kept.exists():
         return []
-    return [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
 
 
 def measure(arguments: argparse.Namespace) -> None:
     """All that is wanted and not there yet."""
+    held = lines(arguments.kept)
     pythons = dict(pair.split("=", 1) for pair in arguments.python)
-    done = {(one["set"], one["system"], one.get("seed"), one.get("epsilon")) for one in lines()
+    done = {(one["set"], one["system"], one.get("seed"), one.get("epsilon")) for one in held
             if "skipped" not in one}
-    never = {(one["set"], one["system"]) for one in lines()
+    never = {(one["set"], one["system"]) for one in held
              if one.get("skipped", "").startswith("for ")}
     for name in arguments.sets:
         schema, X, y = load(Path(arguments.data), name)
@@ -161,16 +162,16 @@ def measure(arguments: argparse.Namespace) -> None:
                      of_peer(system, python, schema, X, y, wanted))
             for one in found:
                 line = {"set": name, "system": system, **one}
-                KEPT.parent.mkdir(exist_ok=True)
-                with KEPT.open("a", encoding="utf-8") as file:
+                arguments.kept.parent.mkdir(exist_ok=True)
+                with arguments.kept.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
                 print(line, file=sys.stderr, flush=True)
 
 
-def shown(of: str, digits: int) -> str:
+def shown(kept: list[dict[str, Any]], of: str, digits: int) -> str:
     """A table of means and standard errors over seeds: `score`, `auc` or `seconds`."""
     held: dict[tuple[str, float, str], list[float]] = {}
-    for one in lines():
+    for one in kept:
         if one.get(of) is not None:
             held.setdefault((one["set"], one["epsilon"], one["system"]), []).append(one[of])
     names = [name for name in (*OURS, *SYSTEMS) if any(key[2] == name for key in held)]
@@ -184,8 +185,8 @@ def shown(of: str, digits: int) -> str:
         return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
 
     rows = [[name, f"{epsilon:g}", *(cell(held.get((name, epsilon, each))) for each in names)]
-            for name in SETS for epsilon in EPSILONS
-            if any(key[:2] == (name, epsilon) for key in held)]
+            for name in dict.fromkeys([*SETS, *(one["set"] for one in kept)])
+            for epsilon in EPSILONS if any(key[:2] == (name, epsilon) for key in held)]
     return table(["set", "epsilon", *names], rows)
 
 
@@ -200,11 +201,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--python", nargs="+", default=[], metavar="WORD=PYTHON",
                         help="the Python of systems whose name begins with WORD")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="where figures are kept")
     parser.add_argument("--show", action="store_true", help="print what is kept, measure nothing")
     arguments = parser.parse_args()
     if not arguments.show:
         measure(arguments)
-    print(machine(), *(f"{of}:\n\n{shown(of, digits)}" for of, digits in (
+    print(machine(), *(f"{of}:\n\n{shown(lines(arguments.kept), of, digits)}" for of, digits in (
         ("score", 3), ("auc", 3), ("seconds", 1))), sep="\n\n")
 
 
