@@ -227,19 +227,22 @@ class Dataset(Uncopied):
         return Query(self, (value,), None, f"sum of {name}")
 
     def quantile(self, name: str, quantile: float = 0.5, *, lower: float | None = None,
-                 upper: float | None = None, bins: int = 1024) -> QuantileChoice:
+                 upper: float | None = None, bins: int = 1024,
+                 between: bool = False) -> QuantileChoice:
         """A quantile of a numeric column among public edges, in the column's own unit.
 
         Args:
             name: a feature, or the target by its name.
             lower, upper: public bounds, narrower than the column's.
             bins: how many intervals; the answer is one of the edges.
+            between: the answer is the middle of an interval, which is nearer where many rows have
+                one value.
         """
         column = self._numeric(name)
         low = column.lower if lower is None else number("lower", lower)
         high = column.upper if upper is None else number("upper", upper)
         return QuantileChoice(self, self._key(name), quantile, low, high, bins,
-                              f"quantile of {name}")
+                              f"quantile of {name}", between)
 
     def row_sum(self, names: Sequence[str] | None = None, kind: str = "values",
                 clip: float | None = None, cells: Cells | None = None) -> Query:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,9 @@ class QuantileChoice(Choose):
 
     Edges lie evenly from `lower` to `upper`, `bins` + 1 of them. An edge with b values below it
     and a values above or on it has the score -|(1 - q) b - q a|. Values outside of the bounds
-    count in the first or the last bin; missing ones count nowhere.
+    count in the first or the last bin; missing ones count nowhere. With `between` the bins are the
+    candidates, and the answer is the middle of one: its score is that of its nearer edge, and 0 if
+    the quantile lies in it, so many rows of one value are found.
 
     Attributes:
         name: a numeric feature, or "" for the target.
@@ -257,6 +260,7 @@ class QuantileChoice(Choose):
     upper: float
     bins: int = 1024
     what: str = "quantile"
+    between: bool = False
     by_person = True
     wording = "ask for a quantile of the target on"
 
@@ -268,6 +272,8 @@ class QuantileChoice(Choose):
         if not np.isfinite(self.upper - self.lower):
             raise InvalidValue("bounds", (self.lower, self.upper), "of a finite distance")
         count("bins", self.bins, most=MOST_BINS)
+        if type(self.between) is not bool:
+            raise InvalidValue("between", self.between, "True or False")
 
     @property
     def part(self) -> int:
@@ -276,7 +282,7 @@ class QuantileChoice(Choose):
 
     @property
     def edges(self) -> NDArray[np.float64]:
-        """The candidates, shape (bins + 1,)."""
+        """Where bins begin and end, shape (bins + 1,)."""
         return np.linspace(self.lower, self.upper, self.bins + 1)
 
     @property
@@ -293,15 +299,17 @@ class QuantileChoice(Choose):
         return summed(keys, self.bins, None if chunk.mass is None else chunk.mass[known])
 
     def scores(self, merged: NDArray[np.int64], one: int) -> NDArray[np.float64]:
-        """Inside the guard: one score per edge, shape (bins + 1,), each rounded once."""
+        """Inside the guard: one score per edge, shape (bins + 1,), or bin, each rounded once."""
         below = [0, *np.cumsum(merged).tolist()]
-        whole = PARTS * one
-        return np.array([-float(Fraction(abs(PARTS * held - self.part * below[-1]), whole))
-                         for held in below])
+        off = [PARTS * held - self.part * below[-1] for held in below]
+        far = ([max(0, left, -right) for left, right in pairwise(off)] if self.between
+               else map(abs, off))
+        return np.array([-float(Fraction(each, PARTS * one)) for each in far])
 
     def picked(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        """As `Choose.picked`: one of the edges, shape ()."""
-        return np.array(self.edges[chosen[0]])
+        """As `Choose.picked`: one of the edges, or the middle of a bin, shape ()."""
+        edges, place = self.edges, chosen[0]
+        return np.array((edges[place] + edges[place + 1]) / 2 if self.between else edges[place])
 
     @property
     def reads_target(self) -> bool:

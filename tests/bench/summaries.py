@@ -1,52 +1,185 @@
-"""Error of five questions about adult, each at a fifth of epsilon, and of all in one summary.
+"""Errors of six questions, each at a fifth of epsilon, ours and those of other packages.
 
-    OMP_NUM_THREADS=1 PRIVLEDGER_DATA=DIRECTORY python tests/bench/summaries.py
+    OMP_NUM_THREADS=1 PRIVLEDGER_DATA=DIRECTORY python tests/bench/summaries.py [--python PYTHON]
+        [--runs 30] [--keep]
+
+PYTHON is one that has opendp and diffprivlib; they are no dependencies of this project. Bounds,
+categories and edges are the same for all, and delta is 0. With --keep the tables become those of
+docs/ask-a-table.md and docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+from attrs import frozen
 from measure import table
 
 import privledger as pl
 
-RUNS = 50
-AGES = list(range(20, 75, 5))
+HERE = Path(__file__).resolve().parent
+EPSILONS = (0.1, 1.0)
+RANKS = (0.25, 0.5, 0.75)
+QUESTIONS = {"count": "number of rows", "sum": "sum of A", "mean": "mean of A by G",
+             "quantile": "quartiles of B (rows off)", "histogram": "histogram of A, 12 intervals",
+             "crosstab": "C by G, each cell"}
 
 
-def error(data: pl.Dataset, questions: list[object], epsilon: float, truth: dict[str, float],
-          runs: int = RUNS) -> dict[str, float]:
-    """Root mean square error by statistic, over groups, cells and runs."""
-    squares: dict[str, list[float]] = {}
-    for _ in range(runs):
-        for question in questions:
-            answer = data.ask(question, epsilon=epsilon / len(questions))
-            for row in (one for one in answer.held if None not in one.group):
-                key = f"{row.group}{row.statistic}{row.cell}"
-                squares.setdefault(row.statistic, []).append((row.value - truth[key])**2)
-    return {name: float(np.sqrt(np.mean(found))) for name, found in squares.items()}
+@frozen
+class AskedSet:
+    """What is asked of one data set: columns of whole numbers (a, b) and of categories (c, by)."""
+
+    name: str
+    a: str
+    b: str
+    c: str
+    by: str
+
+
+SETS = (AskedSet("adult", "age", "hours_per_week", "education", "sex"),
+        AskedSet("bank", "age", "duration", "job", "marital"),
+        AskedSet("credit_default", "AGE", "PAY_0", "EDUCATION", "SEX"),
+        AskedSet("cmc", "wife_age", "children", "wife_education", "target"))
+
+
+class Questions:
+    """One data set, its truth, and what an answer is off by."""
+
+    def __init__(self, one: AskedSet, folder: Path) -> None:
+        self.schema = pl.Schema.from_dict(
+            json.loads((folder / one.name / "schema.json").read_text()))
+        X, y = pl.read_table(folder / one.name / f"{one.name}.csv.gz", self.schema)
+        self.data = pl.Ledger.create(None, budget=pl.Budget(1e12)).protect(X, y, self.schema)
+        columns = {column.name: column for column in self.schema.columns}
+        values = {name: np.asarray(y if columns[name].role == "target" else X[name])
+                  for name in (one.a, one.b, one.c, one.by)}
+        known = {name: {str(label): place for place, label in
+                        enumerate(columns[name].categories)} for name in (one.c, one.by)}
+        self.c, self.by = (np.array([known[name][str(label)] for label in values[name]])
+                           for name in (one.c, one.by))
+        self.a, self.b = (values[name].astype(int) for name in (one.a, one.b))
+        self.bounds = {part: (int(columns[name].lower), int(columns[name].upper))
+                       for part, name in (("a", one.a), ("b", one.b))}
+        self.sizes = len(known[one.c]), len(known[one.by])
+        self.edges = np.linspace(*self.bounds["a"], 13).round().astype(int).tolist()
+        names = {name: list(map(str, columns[name].categories)) for name in (one.c, one.by)}
+        self.cells = [f"{left}, {right}" for left in names[one.c] for right in names[one.by]]
+        self.groups, self.one = list(columns[one.by].categories), one
+
+    def wanted(self) -> dict[str, np.ndarray]:
+        """The table's own answers; quantiles have none of one value."""
+        counts = np.zeros(self.sizes)
+        np.add.at(counts, (self.c, self.by), 1)
+        return {"count": np.array([len(self.a)]), "sum": np.array([self.a.sum()]),
+                "mean": np.array([self.a[self.by == place].mean()
+                                  for place in range(self.sizes[1])]),
+                "histogram": np.histogram(self.a, self.edges)[0], "crosstab": counts.ravel()}
+
+    def off(self, kind: str, told: np.ndarray) -> np.ndarray:
+        """Errors of one answer; of quantiles the rows between it and the nearest right one."""
+        if kind != "quantile":
+            return np.asarray(told) - self.wanted()[kind]
+        below = np.searchsorted(np.sort(self.b), np.asarray(told), side="left")
+        within = np.searchsorted(np.sort(self.b), np.asarray(told), side="right")
+        meant = np.array(RANKS) * len(self.b)
+        return np.maximum(0.0, np.maximum(below - meant, meant - within))
+
+    def ours(self, epsilon: float, runs: int) -> list[dict[str, list[float]]]:
+        """Every question so often."""
+        one, found = self.one, []
+        asked = {"count": pl.summary(pl.count()), "sum": pl.summary(pl.sum(one.a)),
+                 "mean": pl.summary(pl.mean(one.a), by=[one.by]),
+                 "quantile": pl.summary(pl.quantile(one.b, list(RANKS))),
+                 "histogram": pl.summary(pl.histogram(one.a, self.edges)),
+                 "crosstab": pl.summary(pl.crosstab(one.c, one.by, margins=False))}
+        for _ in range(runs):
+            told = {}
+            for kind, question in asked.items():
+                answer = self.data.ask(question, epsilon=epsilon)
+                rows = {(row.group, row.cell): row.value for row in answer.held}
+                if kind == "mean":
+                    told[kind] = [rows[(group,), ""] for group in self.groups]
+                elif kind == "crosstab":
+                    told[kind] = [rows[(), cell] for cell in self.cells]
+                else:
+                    told[kind] = [row.value for row in answer.held]
+                if kind == "histogram":  # what is outside of the bounds, and at the last edge
+                    inner = [row.value for row in answer.held if row.cell.startswith("[")]
+                    inner[-1] += rows[(), f"{self.edges[-1]:g} and above"]
+                    told[kind] = inner
+            found.append(told)
+        return found
+
+    def theirs(self, python: str, epsilon: float, runs: int, place: Path) -> dict[str, list]:
+        """The same of every package that PYTHON has, and their versions."""
+        np.savez(place, a=self.a, b=self.b, c=self.c, by=self.by)
+        given = {"table": str(place), "bounds": self.bounds, "sizes": self.sizes,
+                 "edges": self.edges, "ranks": RANKS, "epsilon": epsilon, "runs": runs}
+        done = subprocess.run([python, str(HERE / "summaries_peers.py")], input=json.dumps(given),
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        return json.loads(done.stdout)
+
+    def errors(self, answers: list[dict[str, list[float]]]) -> dict[str, float]:
+        """Root mean square error by question, over groups, cells and runs."""
+        return {kind: float(np.sqrt(np.mean([np.square(self.off(kind, np.array(one[kind])))
+                                             for one in answers])))
+                for kind in QUESTIONS if kind in answers[0]}
+
+
+def measured(python: str | None, runs: int, sets: tuple[AskedSet, ...] = SETS) -> list[list[str]]:
+    """Rows of a table: set, epsilon, package, then the error of every question."""
+    folder, rows = Path(os.environ["PRIVLEDGER_DATA"]), []
+    for one in sets:
+        asked = Questions(one, folder)
+        for epsilon in EPSILONS:
+            systems = {"ours": asked.ours(epsilon / 5, runs)}
+            if python:
+                systems |= asked.theirs(python, epsilon / 5, runs, Path("/tmp/summaries.npz"))
+            for system, answers in systems.items():
+                off = asked.errors(answers)
+                rows.append([one.name, f"{epsilon:g}", system, *(
+                    f"{off[kind]:.3g}" if kind in off else "-" for kind in QUESTIONS)])
+                print(" | ".join(rows[-1]), file=sys.stderr)
+    return rows
 
 
 def main() -> None:
-    """One table for each epsilon."""
-    folder = Path(os.environ["PRIVLEDGER_DATA"]) / "adult"
-    schema = pl.Schema.from_dict(json.loads((folder / "schema.json").read_text()))
-    X, y = pl.read_table(folder / "adult.csv.gz", schema)
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e9))
-    data = ledger.protect(X, y, schema)
-    asked = [pl.summary(pl.count()), pl.summary(pl.mean("age"), by=["sex"]),
-             pl.summary(pl.median("hours_per_week")), pl.summary(pl.histogram("age", AGES)),
-             pl.summary(pl.crosstab("education", "sex", margins=False))]
-    truth = {f"{row.group}{row.statistic}{row.cell}": row.value for question in asked
-             for row in data.ask(question, epsilon=1e6).held}
-    for epsilon in (0.1, 1.0):
-        found = error(data, asked, epsilon, truth)
-        print(f"epsilon {epsilon:g}, {RUNS} runs")
-        print(table(["statistic", "RMSE"], [[name, f"{one:.3g}"] for name, one in found.items()]))
+    """Print the tables; keep them where that is asked for."""
+    words = argparse.ArgumentParser()
+    words.add_argument("--python")
+    words.add_argument("--runs", type=int, default=30)
+    words.add_argument("--keep", action="store_true")
+    asked = words.parse_args()
+    head = ["set", "epsilon", "package", *QUESTIONS.values()]
+    rows = measured(asked.python, asked.runs)
+    print(table(head, rows))
+    if asked.keep:
+        sys.path.insert(0, str(HERE.parents[1]))
+        from tests.made_pages import keep, measured_parts, renew
+
+        told = ("Root mean square errors (`tests/bench/summaries.py --python PYTHON --keep`), "
+                f"{asked.runs} runs, each question at a fifth of epsilon, delta 0, the same "
+                "bounds, categories and edges. " + "; ".join(
+                    f"{one.name}: A {one.a}, B {one.b}, C {one.c}, G {one.by}" for one in SETS)
+                + ". ours and opendp: add_remove. diffprivlib: one row is replaced, which hides "
+                "less, and the number of rows is public to it: it cuts counts at it, and divides "
+                "by it. tmlt.analytics did not install.")
+        own = [row for row in rows if row[0] == SETS[0].name]
+        turned = [list(one) for one in zip(*(row[3:] for row in own), strict=True)]
+        keep(measured_parts() | {"Summaries beside other packages": [
+            told, {"head": head, "rows": rows}], "Errors of summaries": [{
+                "head": ["question", *(f"{row[2]}, epsilon {row[1]}" for row in own)],
+                "rows": [[name, *line] for name, line in zip(
+                    QUESTIONS.values(), turned, strict=True)]}]})
+        renew()
 
 
 if __name__ == "__main__":

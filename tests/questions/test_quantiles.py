@@ -54,7 +54,8 @@ def test_no_neighbour_moves_a_score_further_than_the_sensitivity(make_ledger, re
     data = make_ledger().protect(X, y, SCHEMA)
     most = 0.0
     for name in ("x", "y"):
-        query = data.quantile(name, float(rng.uniform(0.01, 0.99)), bins=16)
+        query = data.quantile(name, float(rng.uniform(0.01, 0.99)), bins=16,
+                              between=bool(seed % 2))
         before = query.scores(query.sketch(as_rows(X, y, SCHEMA), 1.0), 1)
         for _ in range(8):
             after = query.scores(query.sketch(as_rows(
@@ -64,6 +65,17 @@ def test_no_neighbour_moves_a_score_further_than_the_sensitivity(make_ledger, re
             most = max(most, moved / query.sensitivity(relation))
     if relation == "add_remove":
         assert most > 0.1  # the search reaches something
+
+
+@pytest.mark.parametrize(("q", "value"), [(0.2, 3), (0.5, 4), (0.85, 4), (0.95, 9)])
+def test_between_edges_a_value_of_many_rows_is_found(make_ledger, q, value):
+    """A third has the value 3 or less, more than half has 4: edges near 4 say 3.9 or 4.1."""
+    whole = pl.Schema("w", (pl.Column("size", "numeric", "feature", 0, 10, integer=True),))
+    held = [3] * 30 + [4] * 60 + [9] * 10
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e9, 1e-6))
+    data = ledger.protect({"size": held}, schema=whole)
+    asked = data.quantile("size", q, lower=-0.5, upper=10.5, bins=11, between=True)
+    assert ask(ledger, data, asked) == value
 
 
 def test_what_costs_less_than_the_score_moves_is_refused(sharp):
@@ -89,11 +101,11 @@ def test_the_rate_is_that_of_the_bound(sharp):
 def test_every_field_arrives(sharp):
     data = sharp[1]
     describer, reader = WireDescriber(data._vault, data.schema), WireReader(data)
-    asked = data.quantile("size", 0.3, lower=0.1, upper=0.9, bins=77)
+    asked = data.quantile("size", 0.3, lower=0.1, upper=0.9, bins=77, between=True)
     sent = json.loads(json.dumps(describer.query(asked)))
     found = reader.query(sent)
     assert type(found) is QuantileChoice
-    for name in ("name", "quantile", "lower", "upper", "bins", "what"):
+    for name in ("name", "quantile", "lower", "upper", "bins", "what", "between"):
         assert getattr(found, name) == getattr(asked, name)
 
 
@@ -120,7 +132,7 @@ def test_a_person_counts_once(schema, table):
 
 @pytest.mark.parametrize("wrong", [
     {"quantile": 0.0}, {"quantile": 1.0}, {"quantile": 1e-9}, {"lower": 2.0}, {"bins": 0},
-    {"lower": -1e308, "upper": 1e308}, {"bins": 1 << 17}])
+    {"lower": -1e308, "upper": 1e308}, {"bins": 1 << 17}, {"between": 1}])
 def test_impossible_quantiles_are_refused(sharp, wrong):
     with pytest.raises(pl.errors.InvalidValue):
         sharp[1].quantile("size", **wrong)

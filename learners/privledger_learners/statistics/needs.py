@@ -249,7 +249,7 @@ class Key:
         kind: `count`, `moments`, `sum`, `products`, `quantile` (draws) or `ranks` (counts between
             edges). columns: that it reads.
         edges: of columns that it counts apart; None for those with categories.
-        quantiles: of draws.
+        quantiles: of draws. whole: of a column of whole numbers between whole bounds.
     """
 
     kind: str
@@ -258,6 +258,15 @@ class Key:
     upper: float = 0.0
     edges: tuple[tuple[float, ...] | None, ...] = ()
     quantiles: tuple[float, ...] = ()
+    whole: bool = False
+
+    @property
+    def draws(self) -> tuple[float, float, int]:
+        """Ends of the intervals that draws are between, and how many there are: one for each whole
+        number, where there are not too many."""
+        many = round(self.upper - self.lower) + 1
+        return (self.lower - 0.5, self.upper + 0.5, many) if self.whole and many <= FINE else (
+            self.lower, self.upper, FINE)
 
 
 @frozen(eq=False)
@@ -318,8 +327,11 @@ def keys_of(schema: pl.Schema, statistics: Sequence[Statistic]) -> dict[Statisti
             found[one] = Key("sum" if own else "moments", columns, *bounds_of(schema, one))
         elif one.kind == "quantile":
             bounds = bounds_of(schema, one)
-            found[one] = (Key("quantile", columns, *bounds, quantiles=one.quantiles)
-                          if len(one.quantiles) < MANY else Key("ranks", columns, *bounds))
+            whole = column_of(schema, columns[0])[0].integer and all(
+                bound.is_integer() for bound in bounds)
+            found[one] = (Key("quantile", columns, *bounds, quantiles=one.quantiles, whole=whole)
+                          if len(one.quantiles) < MANY
+                          else Key("ranks", columns, *bounds, whole=whole))
         elif one.kind == "corr":
             found[one] = Key("products", columns)
         elif one.kind in ("histogram", "crosstab"):
@@ -333,9 +345,8 @@ def keys_of(schema: pl.Schema, statistics: Sequence[Statistic]) -> dict[Statisti
             found[one] = Key("moments", columns, *bounds)
             named.add(columns[0])
     # Rows without a question of their own: the least noisy answer that counts every row.
-    whole = [key for key in dict.fromkeys(found.values()) if _counts_rows(schema, key)]
-    cheap = min(whole, key=lambda key: _noise_of_count(schema, key), default=Key("count"))
-    rows = cheap if whole else Key("count")
+    counting = [key for key in dict.fromkeys(found.values()) if _counts_rows(schema, key)]
+    rows = min(counting, key=lambda key: _noise_of_count(schema, key), default=Key("count"))
     found |= {one: rows for one in statistics if one.kind == "count" and not one.columns}
     return {one: found[one] for one in statistics}
 

@@ -153,10 +153,16 @@ def _quantiles(one: Statistic, told: Told, place: int, group: Group,
         ends = [rank_ends(found, q, told.scale, told.kind) for q in one.quantiles]
         edges = np.linspace(key.lower, key.upper, len(found) + 1)
         found = _at_ranks(found, key, np.array(one.quantiles))
+    if key.whole:
+        found = np.round(found)
     for at, q in enumerate(one.quantiles):
         row = AnswerRow(group, one.called(q), "", value := float(found[at]), rows_about=about)
         if key.kind == "ranks" and ends[at]:
             low, high, left, right = (float(edges[end]) for end in ends[at])
+            if key.whole:
+                low, left = math.ceil(low), math.ceil(left)
+                high, right = (end if end == key.upper else math.ceil(end) - 1
+                               for end in (high, right))
             row = evolve(row, low=min(low, value), high=max(high, value),
                          sample_low=min(left, value), sample_high=max(right, value))
         yield row
@@ -237,12 +243,15 @@ def joined(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray:
 
 
 def _at_ranks(counts: np.ndarray, key: Key, quantiles: np.ndarray) -> np.ndarray:
-    """The edges whose share below is nearest to each quantile; where it is flat, the middle one."""
+    """The edges whose share below is nearest to each quantile; where it is flat, the middle one. Of
+    whole numbers the first in the bin in which the share is passed."""
     below = np.maximum.accumulate(np.concatenate([[0.0], np.cumsum(counts)]))
+    edges = np.linspace(key.lower, key.upper, len(below))
+    if key.whole:
+        return np.asarray(np.ceil(edges[np.searchsorted(below[1:-1], quantiles * below[-1])]))
     apart = np.abs(below[None, :] - quantiles[:, None] * max(below[-1], 1.0))
     first = apart.argmin(axis=1)
     last = len(below) - 1 - apart[:, ::-1].argmin(axis=1)
-    edges = np.linspace(key.lower, key.upper, len(below))
     return np.asarray(edges[(first + last) // 2])
 
 

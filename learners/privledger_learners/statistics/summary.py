@@ -434,13 +434,14 @@ def _told(release: Callable[..., Any], data: pl.Dataset, recipe: Recipe, key: Ke
     groups = size_of(need.axes)
     if key.kind == "quantile":
         shown = [place for place, _ in numbers(need.axes)]
+        low, high, bins = key.draws
         drawn = np.full((groups, len(key.quantiles)), math.nan)
         for at, q in enumerate(key.quantiles):
             parts = None if cells is None else data.partition(cells)
             for place in shown:
                 handle = data if parts is None else parts[place]
                 drawn[place, at] = release(leaf, handle.quantile(
-                    key.columns[0], q, lower=key.lower, upper=key.upper))
+                    key.columns[0], q, lower=low, upper=high, bins=bins, between=True))
         return Told(need, drawn, recipe.kind, 0.0)
     block = need.block
     if key.kind == "products":
