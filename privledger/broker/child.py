@@ -61,7 +61,12 @@ class Elsewhere:
 
 @define(eq=False, repr=False)
 class BrokeredLedger(Uncopied):
-    """A learner's view of a ledger in another process: what it may spend, and requests."""
+    """A learner's view of a ledger in another process: what it may spend, and requests.
+
+    Attributes:
+        noise_factor: how many times the noise of a mechanism is in an answer: of k owners that each
+            add all of it the square root of k.
+    """
 
     relation: str
     mode: str
@@ -71,6 +76,7 @@ class BrokeredLedger(Uncopied):
     path: str = "in another process"
     _UNPICKLED = "a ledger cannot be pickled"
     on_release: Any = None
+    noise_factor: float = 1.0
 
     def _ask(self, what: str, **fields: Any) -> Json:
         self._channel.send({"ask": what, "define": self._describer.new()} | fields)

@@ -115,7 +115,9 @@ class Federation:
         self._greeted({"meet": hellos})
         vault = _sealed(Elsewhere(f"run-{self.run.digest.hex()[:16]}", self.schema))
         ledger = BrokeredLedger(self.run.relation, "private", self.budget, self,
-                                WireDescriber(vault, self.schema))
+                                WireDescriber(vault, self.schema), noise_factor=math.sqrt(
+                                    len(self.run.owners) / (
+                                        self.run.honest if self.run.noise == "shared" else 1)))
         self.data = Dataset(self.schema, vault, ledger=ledger)
 
     @property

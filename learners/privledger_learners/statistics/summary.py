@@ -87,6 +87,8 @@ class Summary(PrivateLearner):
         where: a public predicate of the rows that count, such as `pl.between("age", 30, 60)`.
         epsilon, delta: what one run may cost. With delta 0 noise is Laplace's; above 0 Gaussian
             where that is less, which is from about nine questions on.
+        noise: "least" for that; "laplace" or "gaussian" for one of them. Owners of a federation
+            add up Gaussian noise only.
         schema: public facts of the table; None for that of the guarded data.
         relation: "add_remove" or "replace_one".
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
@@ -111,6 +113,7 @@ class Summary(PrivateLearner):
         where: Predicate | None = None,
         epsilon: float = 1.0,
         delta: float = 0.0,
+        noise: str = "least",
         schema: pl.Schema | None = None,
         relation: Relation = "add_remove",
         mode: str = "private",
@@ -122,6 +125,7 @@ class Summary(PrivateLearner):
         self.where = where
         self.epsilon = epsilon
         self.delta = delta
+        self.noise = noise
         self.schema = schema
         self.relation = relation
         self.mode = mode
@@ -175,8 +179,13 @@ class Summary(PrivateLearner):
             draws = len(need.key.quantiles) * size_of(need.axes)
             if draws > MOST_QUESTIONS:
                 raise pl.InvalidValue("quantiles", draws, f"at most {MOST_QUESTIONS} draws")
+        kinds = {"least": ("laplace", "gaussian"), "laplace": ("laplace",),
+                 "gaussian": ("gaussian",)}.get(self.noise, ())
+        if not kinds or (kinds == ("gaussian",) and not self.delta):
+            raise pl.InvalidValue("noise", self.noise, "least, laplace, or with a delta above 0 "
+                                                       "gaussian")
         best = None
-        for kind in ("laplace", "gaussian") if self.delta > 0 else ("laplace",):
+        for kind in kinds if self.delta > 0 else ("laplace",):
             made = self._priced(kind, keys, needs, statistics, schema)
             loudness = _loudness(made)
             if best is None or loudness < best[0]:
@@ -430,6 +439,8 @@ def _loudness(recipe: Recipe) -> float:
 def _told(release: Callable[..., Any], data: pl.Dataset, recipe: Recipe, key: Key) -> Told:
     """One question, asked; what `where` leaves out is dropped."""
     need, leaf = recipe.needs[key], recipe.leaves[key]
+    # Owners that each add their noise add more of it.
+    scale = recipe.scale(key) * getattr(data.ledger, "noise_factor", 1.0)
     cells = cells_of(need.axes, need.where)
     groups = size_of(need.axes)
     if key.kind == "quantile":
@@ -455,8 +466,8 @@ def _told(release: Callable[..., Any], data: pl.Dataset, recipe: Recipe, key: Ke
             (block,), cells_of(blocks, need.where), need.what)), dtype=float)
         return Told(need, joined(table.reshape(need.outer, -1),
                                  coarse[:size_of(blocks)].reshape(need.outer, -1)),
-                    recipe.kind, recipe.scale(key))
-    return Told(need, table.reshape(need.outer, -1), recipe.kind, recipe.scale(key))
+                    recipe.kind, scale)
+    return Told(need, table.reshape(need.outer, -1), recipe.kind, scale)
 
 
 def _expected(one: Statistic, recipe: Recipe, rows: float | None
