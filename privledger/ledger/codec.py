@@ -298,7 +298,7 @@ def _place(value: Any) -> QueuePosition:
     return QueuePosition(**{one.name: value[one.name] for one in fields(QueuePosition)})
 
 
-def _score(value: Any) -> PrivateScore:
+def _score(value: Body) -> PrivateScore:
     check_fields(shape_of("Score"), value)
     return PrivateScore(tuple(Estimate(one["name"], one["value"], *(
         None if one[ends] is None else tuple(one[ends]) for ends in ("noise", "both")))

@@ -254,7 +254,7 @@ class ScoreFigure:
 
     name: str
     shares: Shares
-    scaled: Callable[[float, Any], float] = lambda share, _: share
+    scaled: Callable[[float, Schema | None], float] = lambda share, _: share
 
     def estimate(self, sums: Floats, schema: Schema | None, noise: tuple[float, str]) -> Estimate:
         """From released sums; without intervals if there may have been no record at all."""
@@ -268,7 +268,8 @@ class ScoreFigure:
         return Estimate(self.name, self.scaled(float(share), schema), *ends)
 
 
-def _of_range(share: float, schema: Schema) -> float:
+def _of_range(share: float, schema: Schema | None) -> float:
+    assert schema is not None
     return share * float(schema.target.upper - schema.target.lower)
 
 

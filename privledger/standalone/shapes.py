@@ -149,7 +149,7 @@ def item(value: Any) -> Any:
 
 def ends(value: object) -> object:
     """The two ends of an interval."""
-    if type(value) is not list or len(value) != 2:
+    if not isinstance(value, list) or len(value) != 2:
         raise Bad("not two ends")
     return [number(one) for one in value]
 
