@@ -33,7 +33,7 @@ Offered: TypeAlias = Any
 NAMES: Offered = privledger
 BAR = 40
 MOST_SQL = 1_000_000
-ENDINGS = (".csv", ".json", ".parquet")
+ENDINGS = (".csv", ".json", ".parquet", ".svg")
 
 
 @partial(command, formats=click.option(
@@ -60,7 +60,7 @@ ENDINGS = (".csv", ".json", ".parquet")
 @click.option("--sampling", is_flag=True,
               help="Intervals of noise and sample, in place of those of the noise.")
 @click.option("-o", "--output", type=PLACE, metavar="FILE",
-              help="Write the answer here, too: .csv, .json or .parquet.")
+              help="Write the answer here, too: .csv, .json, .parquet, or .svg for a picture.")
 @people_key_option
 @quiet_option
 def ask(table: str, sql: str, schema_file: str, epsilon: float, delta: float, ledger: str | None,
@@ -185,8 +185,10 @@ def _write(output: str, answers: list[Offered]) -> None:
         import pyarrow.parquet as pq
 
         pq.write_table(answers[0].to_arrow(), output)
-    elif output.endswith(".csv"):
-        Path(output).write_text(answers[0].to_csv(), encoding="utf-8")
+    elif not output.endswith(".json"):
+        only = answers[0]
+        Path(output).write_text(only.to_csv() if output.endswith(".csv") else only.to_svg(),
+                                encoding="utf-8")
     else:
         told = [plain(one.to_dict()) for one in answers]
         Path(output).write_text(json.dumps(told, indent=2, allow_nan=False) + "\n",

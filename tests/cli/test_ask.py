@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -97,6 +98,10 @@ def test_answers_go_into_files(ask, tmp_path):
     done = ask(QUERY, "-o", place, "--format", "csv", "--sampling")
     assert done.exit_code == 0 and done.stdout.startswith("region,statistic,value,low,high")
     assert pq.read_table(place).num_rows == 4
+    assert ask(QUERY, "-o", tmp_path / "a.svg", "--ledger",
+               tmp_path / "other.ledger").exit_code == 0
+    drawn = ElementTree.parse(tmp_path / "a.svg").getroot()
+    assert len(drawn.findall(".//{*}path")) == 4 and len(drawn.findall(".//{*}rect")) == 5
     for wrong in ("a.txt", "nowhere/a.csv"):
         assert ask(QUERY, "-o", tmp_path / wrong).exit_code == 2
     assert ask("select count(*) from t; select avg(pay) from t", "-o",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from privledger_learners.statistics.answers import AnswerRow, AnswerTable
 from privledger_learners.statistics.expressions import KINDS
 from privledger_learners.statistics.needs import COARSE, FINE, cells_of, chosen
 from privledger_learners.statistics.recipes import joined, rank_ends, rank_weights
@@ -293,8 +295,19 @@ def test_nothing_of_a_name_from_outside_runs_in_a_notebook():
     odd = pl.Schema("odd", (pl.Column("<b>", "categorical", "feature", categories=("<i>", "x")),))
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
     data = ledger.protect({"<b>": ["<i>", "x"]}, None, odd)
-    shown = data.ask(pl.summary(pl.count(), by=["<b>"]))._repr_html_()
+    answer = data.ask(pl.summary(pl.count(), by=["<b>"]))
+    shown, drawn = answer._repr_html_(), answer.to_svg()
     assert "<b>" not in shown and "<i>" not in shown and "&lt;i&gt;" in shown
+    assert "<b>" not in drawn and "<i>" not in drawn and "&lt;i&gt;" in drawn
+
+
+def test_a_picture_has_a_bar_for_each_number_and_none_for_what_is_not_there():
+    rows = [AnswerRow((None,), "sum(x)", "", -3.0, -5.0, 4.0),
+            AnswerRow(("a",), "sum(x)", "", None), AnswerRow(("b",), "median(x)", "", 0.0)]
+    drawn = AnswerTable(("g",), rows, 1.0).to_svg()
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+    assert drawn.count("<path") == 1 and drawn.count('fill="#7aa6c2"') == 2
+    assert ">missing<" in drawn and 'width="-' not in drawn
 
 
 # Intervals. A block of noise (Laplace of scale 1 / epsilon) is simulated here with NumPy: what is

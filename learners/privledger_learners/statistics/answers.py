@@ -13,6 +13,8 @@ import privledger as pl
 Group = tuple[Any, ...]
 """Public labels, or cells of a row of an answer."""
 FIELDS = ("statistic", "value", "low", "high", "noise_sd", "rows_about")
+_LEFT, _WIDE, _LINE = 190, 560, 20
+"""Pixels of a picture: where bars begin and end, and how high a line is."""
 OF_NOISE, OF_SAMPLE = "noise", "noise and sample"
 _NOTES = {OF_NOISE: "low, high: 95 % intervals of the noise: where the table's own value is",
           OF_SAMPLE: "low, high: 95 % intervals of noise and sample: where the value of a "
@@ -133,6 +135,20 @@ class AnswerTable:
         csv.writer(out, lineterminator="\n").writerows([self.columns, *self.rows])
         return out.getvalue()
 
+    def to_svg(self) -> str:
+        """A picture: a bar for each number, with its interval, below the name of its statistic."""
+        lines, place = list[str](), 0
+        for name in dict.fromkeys(row.statistic for row in self.held):
+            held = [row for row in self.rows if row[self.columns.index("statistic")] == name]
+            lines.append(f'<text x="0" y="{place + 16}" font-weight="bold">{escape(name)}</text>')
+            lines += _bars(self.columns, held, place + _LINE)
+            place += _LINE * (len(held) + 2)
+        lines.append(f'<text x="0" y="{place + 12}" font-size="10">{escape(self.note)}</text>')
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDE + 90}" '
+                f'height="{place + _LINE}" font-family="sans-serif" font-size="12" role="img">\n'
+                '<rect width="100%" height="100%" fill="white"/>\n'
+                + "\n".join(lines) + "\n</svg>\n")
+
     def __str__(self) -> str:
         return f"{table_text(self.columns, self.rows)}\n{self.note}"
 
@@ -179,6 +195,34 @@ class AnswerForecast:
 
     def _repr_html_(self) -> str:
         return table_html(*self.table()) + f"<p><small>{escape(self.assumed)}</small></p>"
+
+
+def _bars(columns: Sequence[str], rows: Sequence[Group], top: int) -> list[str]:
+    """Lines of a picture for the numbers of one statistic, at one scale that has 0 on it."""
+    value, low, high = (columns.index(name) for name in ("value", "low", "high"))
+    known = [float(one) for row in rows for one in (row[value], row[low], row[high])
+             if one is not None]
+    least, most = min([0.0, *known]), max([0.0, *known])
+
+    def across(number: float) -> float:
+        return _LEFT + (_WIDE - _LEFT) * (number - least) / ((most - least) or 1.0)
+
+    lines = []
+    for at, row in enumerate(rows):
+        y = top + _LINE * at
+        words = ", ".join("missing" if one is None else str(one)
+                          for one in row[:columns.index("statistic")])
+        lines.append(f'<text x="{_LEFT - 6}" y="{y + 14}" text-anchor="end">{escape(words)}</text>')
+        if row[value] is None:
+            continue
+        ends = sorted((across(0.0), across(row[value])))
+        lines.append(f'<rect x="{ends[0]:.1f}" y="{y + 3}" width="{ends[1] - ends[0]:.1f}" '
+                     f'height="{_LINE - 6}" fill="#7aa6c2"/>')
+        if row[low] is not None and row[high] is not None:
+            lines.append(f'<path d="M{across(row[low]):.1f} {y + 10}H{across(row[high]):.1f}" '
+                         'stroke="#1b3a4b" stroke-width="2"/>')
+        lines.append(f'<text x="{_WIDE + 6}" y="{y + 14}">{shown(row[value])}</text>')
+    return lines
 
 
 def shown(value: object) -> str:
