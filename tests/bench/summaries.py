@@ -96,7 +96,7 @@ class Questions:
         asked = {"count": pl.summary(pl.count()), "sum": pl.summary(pl.sum(one.a)),
                  "mean": pl.summary(pl.mean(one.a), by=[one.by]),
                  "quantile": pl.summary(pl.quantile(one.b, list(RANKS))),
-                 "histogram": pl.summary(pl.histogram(one.a, self.edges)),
+                 "histogram": pl.summary(pl.histogram(one.a, self.edges[1:-1])),
                  "crosstab": pl.summary(pl.crosstab(one.c, one.by, margins=False))}
         for _ in range(runs):
             told = {}
@@ -108,11 +108,7 @@ class Questions:
                 elif kind == "crosstab":
                     told[kind] = [rows[(), cell] for cell in self.cells]
                 else:
-                    told[kind] = [row.value for row in answer.held]
-                if kind == "histogram":  # what is outside of the bounds, and at the last edge
-                    inner = [row.value for row in answer.held if row.cell.startswith("[")]
-                    inner[-1] += rows[(), f"{self.edges[-1]:g} and above"]
-                    told[kind] = inner
+                    told[kind] = [row.value for row in answer.held if row.cell != "missing"]
             found.append(told)
         return found
 

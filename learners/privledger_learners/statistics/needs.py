@@ -28,6 +28,8 @@ from privledger_learners.statistics.expressions import (
 MOST_CELLS = 1 << 20
 FINE, COARSE = 1024, 32
 """Bins of a distribution that many quantiles are read from, and how many of them make a block."""
+MOST_WHOLE = 1 << 13
+"""Whole numbers that a quantile is drawn among."""
 MANY = 9
 """So many quantiles are read from one distribution: fewer draws by themselves are nearer. In tables
 of 1,000 and 30,000 rows the two are level from 6 to 8 (docs/proofs/summaries.md)."""
@@ -265,8 +267,9 @@ class Key:
         """Ends of the intervals that draws are between, and how many there are: one for each whole
         number, where there are not too many."""
         many = round(self.upper - self.lower) + 1
-        return (self.lower - 0.5, self.upper + 0.5, many) if self.whole and many <= FINE else (
-            self.lower, self.upper, FINE)
+        if self.whole and many <= MOST_WHOLE:
+            return self.lower - 0.5, self.upper + 0.5, many
+        return self.lower, self.upper, FINE
 
 
 @frozen(eq=False)
