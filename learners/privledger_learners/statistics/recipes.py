@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from attrs import evolve, frozen
@@ -37,6 +37,12 @@ class Told:
     def sd(self) -> float:
         """Standard deviation of an entry's noise."""
         return intervals.entry_sd(self.scale, self.kind)
+
+    @cached_property
+    def means(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
+        """Of moments, all groups at once: (mean, low, high), of the noise, and of the sample."""
+        return tuple(intervals.mean_intervals(self.array[:, :3], self.scale, self.kind,
+                                              sampling=sampling) for sampling in (False, True))
 
 
 def numbers(axes: tuple[Axis, ...]) -> Iterator[tuple[int, Group]]:
@@ -113,15 +119,14 @@ def _sum(one: Statistic, told: Told, place: int, group: Group,
 def _mean(one: Statistic, told: Told, place: int, group: Group,
           about: float | None) -> Iterator[AnswerRow]:
     low, wide = told.need.key.lower, told.need.key.upper - told.need.key.lower
-    block = told.array[place][None, :3]
+    block = told.array[place][:3]
     ends: list[float | None] = []
-    for sampling in (False, True):
-        m, left, right = intervals.mean_intervals(block, told.scale, told.kind, sampling=sampling)
+    for found in told.means:
+        at, left, right = (float(each[place]) for each in found)
         few = float(block.sum()) <= intervals.NORMAL * math.sqrt(3.0) * told.sd
-        empty = few and left[0] == 0 and right[0] == 1
-        ends += [None, None] if empty else [low + wide * float(left[0]),
-                                            low + wide * float(right[0])]
-    known, at = max(float(block.sum()), 1.0), float(m[0])
+        empty = few and left == 0 and right == 1
+        ends += [None, None] if empty else [low + wide * left, low + wide * right]
+    known = max(float(block.sum()), 1.0)
     sd = wide * told.sd * math.sqrt((1 - at)**2 + (0.5 - at)**2 + at * at) / known
     yield AnswerRow(group, one.name, "", low + wide * at, ends[0], ends[1], sd, about,
                     ends[2], ends[3])
