@@ -212,7 +212,7 @@ def diff(before: str, after: str, delta: float | None, whole: bool, data_dir: st
     short = found if whole or found is None else briefly(found)
     return Reply({"before": sides[0].name, "after": sides[1].name, "changes": found,
                   "findings": findings, "receipts": receipts},
-                 lambda out: _render(out, sides, short, findings), NOT_TRUSTED if findings else 0)
+                 lambda out: _render(out, short, findings), NOT_TRUSTED if findings else 0)
 
 
 def _receipt(place: str) -> dict[str, Any]:
@@ -256,8 +256,7 @@ def _fork(sides: list[Side], states: list[State]) -> list[Finding]:
     return [one.finding() for one in copies(dict(zip(places, states, strict=True))) if one.fork]
 
 
-def _render(out: Console, sides: list[Side], found: Changes | None,
-            findings: list[Finding]) -> None:
+def _render(out: Console, found: Changes | None, findings: list[Finding]) -> None:
     if found is None:
         out.print(text("NOT TRUSTED: the receipt is not in this history", RED))
         out.print(findings_table(findings))

@@ -294,18 +294,14 @@ def refused_grant(learner: str, error: BudgetExceeded) -> Refused:
                    limit=error.scope)
 
 
-def check_effort(history: History, plan: Plan, *, whole: bool = False) -> None:
+def check_effort(history: History, plan: Plan) -> None:
     """Refuse a plan that an auditor could not price again (`privledger.ledger.limits`).
 
     Raises:
         InvalidPlan: nothing was read.
     """
     fixed = history.state.rule
-    _check_effort(history, "rdp" if fixed is None else fixed.kind, plan, whole)
-
-
-def _check_effort(history: History, rule: str, plan: Plan, whole: bool) -> None:
-    history.room.check_plan(history.store, rule, plan, whole=whole)
+    history.room.check_plan(history.store, "rdp" if fixed is None else fixed.kind, plan)
 
 
 def reserve(history: History, asked: Asked, plan: Node,
@@ -390,7 +386,7 @@ def _decided(history: History, state: State, asked: Asked, plan: Node) -> list[E
         raise Over(decision)
     check_turn(state, rule, asked, decision, history.ended)
     if decision.delta_units and rule.kind == "basic":
-        _check_effort(history, rule.kind, asked.plan, whole=True)
+        history.room.check_plan(history.store, rule.kind, asked.plan, whole=True)
     return [*first, evolve(asked, units=decision.units, delta_units=decision.delta_units,
                            window=state.window)]
 

@@ -32,10 +32,10 @@ from privledger.storage import (
     MemoryStore,
     SQLiteStore,
     catalog,
-    making,
     migrate,
     postgres,
     sqlite,
+    sqlite_open,
     store_at,
 )
 from tests.bodies import body_of, said
@@ -393,7 +393,7 @@ def no_chain(patch):
 
 
 def no_triggers(patch):
-    patch.setattr(making, "TRIGGERS", ())
+    patch.setattr(sqlite_open, "TRIGGERS", ())
     patch.setattr(sqlite, "differences", lambda found: [])
 
 
