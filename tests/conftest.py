@@ -35,8 +35,7 @@ sys.dont_write_bytecode = False
 # What a process keeps outside of its ledgers is not kept in a real home, and what tests, pages and
 # killed processes leave among temporary files goes at the end: every opening of a ledger looks
 # through that folder. pytest's own stays where people look for it.
-TEMPORARY = tempfile.gettempdir()
-os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", TEMPORARY)
+TEMPORARY = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # workers', too
 _OURS = tempfile.TemporaryDirectory(prefix="pl-tests-")
 os.environ["XDG_STATE_HOME"] = _OURS.name
 os.environ["TMPDIR"] = tempfile.tempdir = _OURS.name
