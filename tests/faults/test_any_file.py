@@ -344,17 +344,11 @@ def sweep(world, folder, name, command, seeds):
 
 @pytest.mark.parametrize(("name", "command"), CASES, ids=lambda one: " ".join(
     (one,) if isinstance(one, str) else one))
-def test_whatever_a_file_says_is_no_fault_of_ours(world, tmp_path, monkeypatch, name, command):
+@pytest.mark.parametrize("seeds", [None, pytest.param(range(100, 160), marks=pytest.mark.slow)])
+def test_whatever_a_file_says_is_no_fault_of_ours(world, tmp_path, monkeypatch, name, command,
+                                                  seeds):
     monkeypatch.chdir(tmp_path)
-    sweep(world, tmp_path, name, command, range(TIMES.get(command[0], 5)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "command"), CASES, ids=lambda one: " ".join(
-    (one,) if isinstance(one, str) else one))
-def test_whatever_else_it_says(world, tmp_path, monkeypatch, name, command):
-    monkeypatch.chdir(tmp_path)
-    sweep(world, tmp_path, name, command, range(100, 160))
+    sweep(world, tmp_path, name, command, seeds or range(TIMES.get(command[0], 5)))
 
 
 # --- what was found -------------------------------------------------------------------------------

@@ -115,16 +115,11 @@ def every(disk, template, folder, work, mode, number, step=1):
 
 @pytest.mark.parametrize(("mode", "number"), MODES)
 @pytest.mark.parametrize("work", WORKS)
-def test_some_broken_calls(disk, template, tmp_path, work, mode, number):
+@pytest.mark.parametrize("some", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_some_broken_calls(disk, template, tmp_path, work, mode, number, some):
     # A creation makes few calls.
-    every(disk, template, tmp_path, work, mode, number, step=6 if work == "create" else 31)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mode", "number"), MODES)
-@pytest.mark.parametrize("work", WORKS)
-def test_every_broken_call(disk, template, tmp_path, work, mode, number):
-    every(disk, template, tmp_path, work, mode, number)
+    every(disk, template, tmp_path, work, mode, number,
+          step=1 if not some else 6 if work == "create" else 31)
 
 
 # Power cuts: from the log of one run, the disk as it may be after a cut at every moment.
@@ -158,16 +153,11 @@ def look(image, path, folder, acks, work):
 
 
 @pytest.mark.parametrize("work", WORKS)
-def test_some_power_cuts(disk, template, tmp_path, work):
-    step = 1 if work == "create" else 7
-    assert power_cuts(disk, template, tmp_path, work, step=step, images=1) > 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("work", WORKS)
-def test_many_power_cuts(disk, template, tmp_path, work):
-    assert power_cuts(disk, template, tmp_path, work, step=1, images=10) > (
-        90 if work == "create" else 300)
+@pytest.mark.parametrize("images", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_some_power_cuts(disk, template, tmp_path, work, images):
+    step = 7 if images == 1 and work != "create" else 1
+    least = 10 if images == 1 else 90 if work == "create" else 300
+    assert power_cuts(disk, template, tmp_path, work, step=step, images=images) > least
 
 
 def test_without_fsync_a_power_cut_loses_grants(disk, template, tmp_path):

@@ -117,14 +117,10 @@ def check(kind, lines):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_some_lines(kind):
-    check(kind, range(1, 4000, 23))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_line(kind):
-    check(kind, range(1, 10**6))
+@pytest.mark.parametrize("lines", [
+    range(1, 4000, 23), pytest.param(range(1, 10**6), marks=pytest.mark.slow)], ids=str)
+def test_some_lines(kind, lines):
+    check(kind, lines)
 
 
 def doctored(kind, touched, releases_kept=True):

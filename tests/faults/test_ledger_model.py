@@ -347,11 +347,8 @@ def run(kind, request, examples, steps):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ledgers_follow_the_model(kind, request):
-    run(kind, request, *SIZES[kind])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_ledgers_follow_the_model_for_long(kind, request):
-    run(kind, request, 200, 50)
+@pytest.mark.parametrize("sizes", [SIZES, pytest.param(dict.fromkeys(KINDS, (200, 50)),
+                                                       marks=pytest.mark.slow)],
+                         ids=["short", "long"])
+def test_ledgers_follow_the_model(kind, request, sizes):
+    run(kind, request, *sizes[kind])

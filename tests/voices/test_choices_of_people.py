@@ -81,15 +81,10 @@ def check(choice, moved, relation):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("classes", [False, True], ids=["regression", "classes"])
-def test_nobody_moves_a_choice_too_far(relation, classes):
-    assert search(relation, classes, 1, 12) > 60
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("classes", [False, True], ids=["regression", "classes"])
-def test_nobody_moves_a_choice_too_far_in_many_trials(relation, classes):
-    assert search(relation, classes, 2, 17_000) > 100_000
+@pytest.mark.parametrize(("seed", "trials", "least"), [
+    (1, 12, 60), pytest.param(2, 17_000, 100_000, marks=pytest.mark.slow)])
+def test_nobody_moves_a_choice_too_far(relation, classes, seed, trials, least):
+    assert search(relation, classes, seed, trials) > least
 
 
 def weighted_error(values, mass):
@@ -168,14 +163,10 @@ def feature_search(score, classes, seed, tables):
 
 
 @pytest.mark.parametrize(("score", "classes"), SCORES)
-def test_nobody_moves_a_feature_too_far(score, classes):
-    feature_search(score, classes, 1, 60)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("score", "classes"), SCORES)
-def test_nobody_moves_a_feature_too_far_in_many_trials(score, classes):
-    feature_search(score, classes, 2, 100_000)
+@pytest.mark.parametrize(("seed", "trials"), [(1, 60), pytest.param(2, 100_000,
+                                                                    marks=pytest.mark.slow)])
+def test_nobody_moves_a_feature_too_far(score, classes, seed, trials):
+    feature_search(score, classes, seed, trials)
 
 
 def slow_rank(table):
