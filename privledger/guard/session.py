@@ -246,6 +246,7 @@ class GrantedPlan:
                 return
             self._inside.leave.over = True
             self._inside.members.forget()
+            self._inside.runs.clear()  # raw sums and thresholds' noise
             forget_dead(self.vault)
             if self._settlement is None:
                 self._settlement = self._end(failed, back)
@@ -307,6 +308,7 @@ class Branch(GrantedPlan):
         """Over, with nothing kept: what a run released is in no entry."""
         self.ended = True
         self._inside.members.forget()
+        self._inside.runs.clear()
         self.vault.forget(self._inside.members.session)
 
 

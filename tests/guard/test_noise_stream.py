@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import privledger as pl
+from privledger.guard.handle import _granted
 from privledger.noise.source import SystemSource
 from privledger.questions.query import Sum
 from tests.engines.mischief import Mischief
@@ -245,6 +246,15 @@ def test_a_crash_keeps_the_whole_charge_and_ends_the_run(monkeypatch):
             session.release(FULL, stream.step(data.count()))
     assert ledger.spent == pytest.approx(whole, rel=1e-9)
     assert ledger.verify() == []
+
+
+def test_no_raw_sum_outlives_its_grant():
+    ledger, data = guarded()
+    with ledger.request(FULL, data) as session:
+        session.release(FULL, data.correlated().step(data.count()))
+        (run,) = _granted(session)._inside.runs.values()
+        assert run.held.past[0].tolist() == [[N / STEP]]
+    assert not _granted(session)._inside.runs
 
 
 def test_every_step_has_one_clip_and_one_shape():
