@@ -114,3 +114,13 @@ def test_waves_bend_where_a_plane_cannot():
                             schema_of("two").target))
     with pytest.raises(pl.InvalidValue, match="number"):
         LinearClassifier(schema=named, features="fourier").plan()
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.1, 0.01])
+def test_steps_on_samples_get_most_of_the_budget(rate):
+    """With rows fall their sums, so noise has to fall, too; or all is spent on the start."""
+    made = {one: LinearClassifier(1.0, 1e-6, schema_of("two"), sampling_rate=one)._recipe(
+        schema_of("two")) for one in (1.0, rate)}
+    whole, sampled = (one.rule.step_node(one.noise).noise_multiplier for one in made.values())
+    assert sampled < max(1.5 * rate * whole, 1.0)
+    assert pl.epsilon(made[rate].plan, 1e-6) <= 1.0
