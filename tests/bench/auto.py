@@ -36,7 +36,8 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 import privledger as pl
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-KEPT, MORE = (DOCS / "figures" / name for name in ("which-learner.jsonl", "auto-more.jsonl"))
+KEPT, MORE, RULE = (DOCS / "figures" / name for name in (
+    "which-learner.jsonl", "auto-more.jsonl", "auto-rule.jsonl"))
 EPSILONS = (1.0, 0.3, 3.0)
 DELTA = 5e-8
 LEARNERS = {  # short name: entry points for classes and for a number
@@ -244,6 +245,21 @@ def by_kind() -> str:
                  rows)
 
 
+def linear_beside() -> str:
+    """Both by epsilon: on the other sets, and on those of the page from 400 rows on."""
+    other = auto_page.lines(MORE)
+    named = {fit["set"] for fit in other}
+    held = [fit for fit in auto_page.lines(RULE) if fit["set"] not in named
+            and fit.get("rows", 0) >= 400 and fit["learner"] in ("boosting", "linear", "sgbdt")]
+    rows = []
+    for title, fits in (("of the page", held), ("others", other)):
+        found = auto_page.means(fits)
+        by = {name: cells for name, *cells in auto_page.averages(found, bool)}
+        pairs = zip(by["Linear"], by["S-GBDT"], strict=True)
+        rows.append([title, *(f"{mine} / {trees}" for mine, trees in pairs)])
+    return table(["sets, Linear / S-GBDT", *("epsilon .1", ".3", "1", "3")], rows)
+
+
 def _stop(*_: Any) -> None:
     raise TooLong
 
@@ -272,6 +288,7 @@ def main() -> None:
     if arguments.more:
         keep_part("Auto on other sets", auto_page.of_more(auto_page.lines(MORE)))
         keep_part("Auto by kind of table", by_kind())
+        keep_part("Linear beside S-GBDT", linear_beside())
         return
     if arguments.kept == KEPT:
         auto_page.write(KEPT, DOCS)
