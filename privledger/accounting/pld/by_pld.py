@@ -18,7 +18,12 @@ from privledger.accounting.pld.accountant import (
     epsilon_upper,
 )
 from privledger.accounting.pld.attained import attained_items
-from privledger.accounting.pld.contour import Reached, delta_on_line, epsilon_on_line
+from privledger.accounting.pld.contour import (
+    Reached,
+    delta_at_most,
+    delta_on_line,
+    epsilon_on_line,
+)
 from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.lattice import LEAST_COUNT
 from privledger.accounting.pld.losses import Losses, alternatives, resolve
@@ -224,7 +229,7 @@ def epsilon_by_pld(losses: Losses, delta: float, tolerance: float = TOLERANCE) -
     has at most `delta` there.
     """
     def exceeds(items: Items, best: float) -> bool:
-        return _glance(items, best) > delta
+        return _glance(items, best, delta) > delta
 
     return _dearest(losses, 1e-9 * delta, exceeds,
                     lambda items: _epsilon(items, delta, tolerance))
@@ -233,7 +238,7 @@ def epsilon_by_pld(losses: Losses, delta: float, tolerance: float = TOLERANCE) -
 def delta_by_pld(losses: Losses, epsilon: float, tolerance: float = TOLERANCE) -> Price | None:
     """A delta proved at `epsilon`; None if nothing could be certified."""
     def exceeds(items: Items, best: float) -> bool:
-        return _glance(items, epsilon) > best
+        return _glance(items, epsilon, best) > best
 
     return _dearest(losses, 1e-20, exceeds, lambda items: _delta(items, epsilon, tolerance))
 
@@ -264,8 +269,11 @@ def _dearest_lane(
     return best
 
 
-def _glance(items: Items, epsilon: float) -> float:
+def _glance(items: Items, epsilon: float, enough: float) -> float:
+    """About delta, from above; of many pairs any bound that is at most `enough`."""
     many = len(items) > _FEW or any(count >= LEAST_COUNT for _, count in items)
+    if len(items) > _FEW and (quick := delta_at_most(items, epsilon)) <= enough:
+        return quick
     line = delta_on_line(items, epsilon) if many else None
     if line is not None:
         return line.value

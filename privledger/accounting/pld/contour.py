@@ -38,6 +38,8 @@ _LEAST_RUNS = 16  # fewer fall too slowly
 _MOST_SAMPLES = 4000  # of a transform that is shown to be small
 _PLACES, _FEW = 96, 64  # cells of a law whose pairs are looked at; the same, of many laws
 _MOST_SEEN = 256  # laws whose variation is looked at
+_ANGLES = np.array([0.5, 1.0, 2.0, math.pi])
+_RATIO = 0.075  # of frequencies, less 1
 _STAGE = 6.0  # frequencies that share nodes, the last over the first
 _SHARES = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2)  # of the saddle point's tilt
 _TURNS = np.array([1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0])
@@ -138,6 +140,23 @@ def delta_on_line(items: Items, epsilon: float) -> Reached | None:
         return None
     return Reached(min(1.0, math.exp(min(line.delta(epsilon), 0.0)) * (1 + 4 * UNIT)),
                    line.beta, len(line.terms), line.share(epsilon))
+
+
+def delta_at_most(items: Items, epsilon: float) -> float:
+    """A delta by Chernoff's inequality, quickly: 1 where nothing is known."""
+    laws, probe = _laws(items), Probe.of(items)
+    beta = tilt_for_epsilon(probe, epsilon)
+    if laws is None or not 0 < beta <= _STEEPEST:
+        return 1.0
+    total = 0.5 * laws.squared * beta * (beta + 1)
+    for law, count in laws.sampled:
+        nodes = law.nodes(beta, 0.0, 1e-9)
+        if nodes is None:
+            return 1.0
+        total += count * (nodes.log_total + float(nodes.error(np.array([beta]))[0]) * 1.01)
+    # (1 - e^-x) e^(-beta x) is largest at x = log(1 + 1 / beta).
+    total -= beta * epsilon + math.log1p(beta) + beta * math.log1p(1 / beta)
+    return math.exp(min(0.0, total + 1e-9 * (1 + abs(beta * epsilon))))
 
 
 def _crossing(log_delta: Callable[[float], float], goal: float, guess: float) -> float | None:
@@ -351,36 +370,36 @@ def _at_most(
     if top <= last:
         return needed
     start = last
-    gaps = [(*nodes.cells.apart(_PLACES if len(found) <= _FEW else _FEW), nodes.total, count)
-            for nodes, count in found]
-    while start < top:
-        stop = min(top, _STAGE * start)
-        if _spread(gaps, np.geomspace(start, stop, 25)) >= -2 * rest:
-            start = stop
+    points = np.geomspace(last, top, 2 + math.ceil(math.log(top / last) / _RATIO))
+    enough, place = _spread(found, points) >= -2 * rest, 0
+    while place < len(enough):
+        start = float(points[place])
+        if enough[place]:
+            place += 1
             continue
+        place = min(len(enough), int(np.searchsorted(points, _STAGE * start)))
         target = min(1e-2, -1e-2 * needed / runs * (start / last) ** 2)
+        stop = float(points[place])
         coarse = [(law.nodes(beta, stop, target) or law.rough(beta, nodes), count)
                   for (law, count), (nodes, _) in zip(laws.sampled, found, strict=True)]
         if not _covered(coarse, beta, np.geomspace(start, stop, 5), goal, steep):
             return None
-        start = stop
     return needed
 
 
-def _spread(gaps: list[tuple[Array, Array, float, int]], points: Array) -> float:
-    """The least sum of n (1 - |m|^2) = n E(1 - cos t Y) between the first point and the last.
+def _spread(found: list[tuple[Nodes, int]], points: Array) -> Array:
+    """At least the sum of n (1 - |m|^2) = n E(1 - cos t Y) between each two of `points`.
 
     1 - cos y is at least c y^2 for |y| <= a where it is c a^2 at a <= pi.
     """
-    best = np.zeros(len(points) - 1)
-    for angle in (0.5, 1.0, 2.0, math.pi):
-        total, share = np.zeros(len(points) - 1), (1 - math.cos(angle)) / angle**2 * (1 - 1e-9)
-        for gap, square, whole, count in gaps:
-            place = np.searchsorted(gap, angle / points[1:], side="right")
-            known = np.append(0.0, square)[place] / whole**2
-            total += count * share * points[:-1] ** 2 * known
-        best = np.maximum(best, total)
-    return float(best.min())
+    places = _PLACES if len(found) <= _FEW else _FEW
+    total = np.zeros((len(_ANGLES), len(points) - 1))
+    for nodes, count in found:
+        gap, square = nodes.cells.apart(places)
+        seen = np.searchsorted(gap, _ANGLES[:, None] / points[1:], side="right")
+        total += count * np.append(0.0, square)[seen] / nodes.total**2
+    share = (1 - np.cos(_ANGLES)) / _ANGLES**2 * (1 - 1e-9)
+    return np.asarray((share[:, None] * points[:-1] ** 2 * total).max(axis=0))
 
 
 def _covered(found: list[tuple[Nodes, int]], beta: float, points: Array, goal: float,

@@ -267,7 +267,7 @@ class _Cells:
                                 np.linspace(low, high, _CELLS + 1),
                                 np.linspace(high, ends[1], _OUTER + 1)[1:]])
         nearest = np.where(edges[:-1] > 0, edges[:-1], np.minimum(edges[1:], 0.0))
-        log_normal = (-0.5 * nearest * nearest + np.log(np.diff(edges) + 1e-300)
+        log_normal = (-0.5 * nearest * nearest + np.log(np.maximum(np.diff(edges), 1e-300))
                       - 0.5 * math.log(2 * math.pi) + 1e-12)
         return cls(law, beta, edges, log_normal, _side(law.up, law.rise, edges),
                    _side(law.down, law.fall, -edges), spare)
@@ -310,7 +310,7 @@ class _Cells:
 
     def kept(self, spacing: float, target: float) -> tuple[float, float, float]:
         """Between which places nodes are needed, and a bound on all others' sum."""
-        width = np.diff(self.edges) + 1e-300
+        width = np.maximum(np.diff(self.edges), 1e-300)
         log = np.logaddexp(self.factor(), 0.0) + self.log_normal
         most = np.exp(np.minimum(log, 600.0)) * (1 + spacing / width)
         left, right = self.beyond(0.0)

@@ -136,6 +136,15 @@ def test_lines_at_other_tilts_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         assert max(values) / min(values) - 1 < 1e-6
 
 
+def test_a_quick_bound_is_above_a_line() -> None:
+    rng = random.Random(11)
+    for _ in range(12):
+        items, epsilon = _draw(rng), rng.uniform(0.01, 5)
+        line, quick = contour.delta_on_line(items, epsilon), contour.delta_at_most(items, epsilon)
+        assert line is None or line.value <= quick * (1 + 1e-6)
+    assert contour.delta_at_most(((LaplacePair(1.0), 9),), 1.0) == 1.0
+
+
 def test_a_lattice_is_taken_where_a_line_is_none() -> None:
     assert contour.epsilon_on_line(((LaplacePair(1.0), 100),), 1e-6) is None
     assert contour.epsilon_on_line(((LAWS[0], 3),), 1e-6) is None
