@@ -317,7 +317,7 @@ def _live(history, disk):
         sys.settrace(None)
         mutex.threads = mutex.Threads()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(8)
+        signal.alarm(60)
         disk._pid = os.getpid()
         history.commit(lambda state: said(("refused", {"number": "child"})))
         there = [body_of(one)["number"] for one in disk.read() if one.event.kind == "refused"]
