@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from privledger.cli import main
+from privledger.cli import main, owners
 
 PAGE = Path(__file__).parents[2] / "docs" / "federated.md"
 CALL = "from privledger.cli import main; main()"
@@ -217,3 +217,16 @@ def test_the_price_of_somebody_at_several_owners_is_planned(prepared):
     for bad in ("0", "3", "true", '"1"', "1.0"):
         (prepared / "people.toml").write_text(text + f"owners_per_person = {bad}\n")
         assert run(prepared, "federate", "plan", "people.toml").exit_code > 0
+
+
+@pytest.mark.parametrize(("total", "said"), [
+    (3, ["round 1 of about 3", "round 2 of about 3", "round 3 of about 3"]),
+    (40, [f"round {done} of about 40" for done in range(4, 41, 4)]),
+    (None, [f"round {done}" for done in range(10, 41, 10)])])
+def test_a_tenth_of_the_rounds_at_a_time_is_told(monkeypatch, total, said):
+    found = []
+    monkeypatch.setattr(owners, "note", found.append)
+    tell = owners._told(total)
+    for done in range(1, (total or 40) + 1):
+        tell(done)
+    assert found == said
