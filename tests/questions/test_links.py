@@ -171,6 +171,29 @@ def test_every_split_of_the_rows_gives_the_same_whole_numbers(loss, norm, seed, 
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 999), n=st.sampled_from([1, 23, 1500]), leaves=st.integers(0, 3),
+       clip=st.floats(1e-3, 2.0), norm=st.sampled_from([1, 2]), one=st.booleans())
+def test_a_run_at_a_time_gives_the_sums_of_the_whole(loss, seed, n, leaves, clip, norm, one):
+    """The mean is looked up once for all blocks, and cells have several sums each."""
+    data, rows = pl.Dataset(SCHEMAS[loss], None), rows_of(loss, seed, n)
+    held = moved(data, loss, seed, spread=4.0)
+    asked = (held.hessian(), held.gradient(clip, coordinate=0 if one else None))
+    cells = Q.IntervalCells("x", tuple((np.arange(leaves) + 1.0) / 9)) if leaves else None
+    query = data.query(asked, cells)
+    state = query.prepare(pl.Gaussian(2.0, (0.3, 0.7)) if norm == 2 else
+                          pl.Laplace(1.0 + clip, 10.0), "add_remove")
+    exact = [np.zeros((query.cell_count, block.width), dtype=np.int64) for block in asked]
+    places = np.zeros(n, dtype=int) if cells is None else cells.index(rows)
+    for block, recipe, total in zip(asked, state.recipes, exact, strict=True):
+        values = clipped(block, rows, norm)
+        values = np.ones(n) if values is None else values
+        np.add.at(total, places, np.trunc(values.reshape(n, -1) / recipe.grid).astype(np.int64))
+    for total, found in zip(exact, query.sketch(rows, state), strict=True):
+        np.testing.assert_array_equal(total, found)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_no_number_depends_on_the_place_of_its_record(loss, monkeypatch):
     """Vector units treat the last few records of a run another way than the others."""
     n = 301
