@@ -134,6 +134,8 @@ def probability(name: str, value: object, *, zero: bool = False, one: bool = Fal
 
 def count(name: str, value: object, *, least: int = 1, most: int | None = None) -> int:
     """A whole number from `least` to `most`; booleans and floats are refused."""
+    if type(value) is int and value >= least and (most is None or value <= most):
+        return value
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral) or value < least:
         raise InvalidValue(name, value, f"a whole number of at least {least}")
     if most is not None and int(value) > most:

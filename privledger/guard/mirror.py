@@ -13,6 +13,7 @@ changes nothing; a score alone goes on, because its updates are added at the end
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -29,8 +30,9 @@ from privledger.questions.question import CHANGED, Derivation, Step, own_context
 from privledger.questions.score import Score
 from privledger.tables.columns import own_schema
 from privledger.tables.schema import Schema
-from privledger.tables.values import fixed, is_plain, is_plain_value, refuse
+from privledger.tables.values import is_plain, is_plain_value, refuse
 
+_MOST_BLOCKS = 1000
 _DEEPEST = 24  # more than any tree that may be grown, in cells of cells, in a question
 
 
@@ -71,6 +73,7 @@ def forget_dead(vault: Vault) -> None:
     for place, (original, _) in list(vault.copies.items()):
         if original() is None:
             vault.copies.pop(place, None)
+    vault.blocks.clear()
 
 
 @define(eq=False)
@@ -114,10 +117,23 @@ class Copies:
         if kind is Schema:
             return own_schema(what)
         self._deep += 1
-        copy = kind(*[self._value(part, part.nested, getattr(what, part.name))
-                      for part in parts_of(kind)])
+        values = [self._value(part, part.nested, getattr(what, part.name))
+                  for part in parts_of(kind)]
         self._deep -= 1
-        return copy
+        return self._block(kind, values) if kind in closed_set.REPEATED else kind(*values)
+
+    def _block(self, kind: Callable[..., object], values: list[object]) -> object:
+        """A copy that was made, and checked, of the same values before: fits ask with the same
+        blocks again and again. It stands for what was read now, never for whose it was."""
+        if any(value == 0 and type(value) is not bool for value in values):  # zeros have signs
+            return kind(*values)
+        key = (kind, *zip(map(type, values), values, strict=True))
+        known = self.vault.blocks.get(key)
+        if known is None:
+            if len(self.vault.blocks) > _MOST_BLOCKS:
+                self.vault.blocks.clear()
+            known = self.vault.blocks[key] = kind(*values)
+        return known
 
     def _value(self, part: WireField, nested: int, value: Any) -> Any:
         if nested:
@@ -133,7 +149,7 @@ class Copies:
             return None
         if word == "array":
             if type(value) is np.ndarray and value.dtype.kind in "biuf":
-                return fixed(value)  # before it is checked: nobody changes it between
+                return value.copy()  # before it is checked: nobody changes it between
             return value if part.sliced and type(value) is slice else refuse(value)
         if word == "function":
             return value  # an unverified claim, recorded as asserted

@@ -171,6 +171,7 @@ class Vault(Uncopied):
         self.reading = False
         self.lock = Mutex()
         self.copies: dict[int, tuple[Any, Any]] = {}  # of what strangers described: mirror.py
+        self.blocks: dict[tuple[object, ...], object] = {}  # by all that they say: mirror.py
 
     def check(self, task: Task) -> None:
         """Refuse what cannot be asked where the rows are; nothing is read.

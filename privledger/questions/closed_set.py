@@ -76,6 +76,8 @@ QUESTIONS: tuple[type, ...] = (Query, Choice, LabelChoice, FeatureChoice, Quanti
                               GroupQuery, CorrelatedSum)
 BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, ColumnMoments, RowValues,
                             CustomValue, Gradient, Hessian, LinearGradient)
+REPEATED = frozenset({Ones, ColumnValue, ClassIs, Gradient, Hessian})
+"""Blocks of plain values and a score: the same values make the same block."""
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, MappedCells, LabelledCells,
                            IndexCells, NearestCells, RowsPerPersonCells)
 MOVES: tuple[type, ...] = (*CELLS, RowEncoding)

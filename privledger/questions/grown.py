@@ -208,6 +208,7 @@ def order_of(bins: Bins, rows: Rows, feature: int) -> NDArray[np.int32]:
 
 
 _JUMPS = 8
+_FEW = 1 << 11  # records of which none is quicker compared than looked up
 
 
 @frozen(eq=False)
@@ -276,8 +277,9 @@ class TreeCells(Cells):
 
 def _add(table: NDArray[Any], codes: NDArray[Any], cells: NDArray[Any]) -> None:
     """Add each record's entry of a table to its cell number, in place."""
-    jumps = np.flatnonzero(table[1:] != table[:-1]) + 1
-    if len(jumps) > _JUMPS:
+    few = len(cells) <= _FEW
+    jumps = table[:0] if few else np.flatnonzero(table[1:] != table[:-1]) + 1
+    if few or len(jumps) > _JUMPS:
         for at in runs(len(cells)):
             cells[at] += table.take(codes[at])
         return

@@ -42,7 +42,7 @@ def _start(value: Any) -> NDArray[np.float64]:
 
 
 def _largest(values: NDArray[np.float64]) -> int:
-    return int(np.abs(steps_of(values)).max())
+    return int(steps_of(np.abs(values).max()))
 
 
 @define(eq=False)

@@ -182,7 +182,8 @@ def _is_flat(values: Any) -> bool:
         return False
     if getattr(values, "dtype", None) != np.dtype(object):
         return True
-    return not any(isinstance(cell, list | tuple | dict | set | np.ndarray) for cell in values)
+    return not any(issubclass(kind, list | tuple | dict | set | np.ndarray)
+                   for kind in set(map(type, values)))
 
 
 def encode_target(y: Any, schema: Schema, *, unlabelled: bool = False) -> NDArray[Any]:

@@ -7,6 +7,7 @@ while it is copied. A copy is of exact types, owns its memory, and was checked a
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from typing import ClassVar
@@ -376,6 +377,29 @@ def test_an_array_that_changes_meanwhile_is_never_half_checked(data):
         stop.set()
         thread.join()
     assert found + refused == 300
+
+
+def test_a_block_that_repeats_is_copied_once_and_never_believed(data):
+    """What was copied stands for what it says, never for the object that said it."""
+    score = data.score("logistic", [0.0])
+    block = score.gradient(0.5)
+    ask = lambda one: owned(q.Query(data, (one,)), data).blocks[0]  # noqa: E731
+    first = ask(block)
+    assert first is ask(score.gradient(0.5)) is not block
+    put(block, "clip", 0.25)  # smaller, and so less noise
+    assert ask(block).clip == 0.25
+    assert first.clip == 0.5
+    for clip in (0.0, -0.0, -1.0, float("nan"), True, "0.5"):
+        put(block, "clip", clip)
+        with pytest.raises((pl.InvalidValue, UnsupportedNode)):
+            ask(block)
+    put(block, "clip", np.float64(0.5))
+    assert type(ask(block).clip) is np.float64  # of another type: checked anew
+    put(block, "clip", 0.5)
+    put(block, "score", data.score("logistic", [0.0]))
+    assert ask(block).score is not first.score
+    signed = [math.copysign(1, ask(q.ColumnValue("x", zero, 0.5)).center) for zero in (0.0, -0.0)]
+    assert signed == [1, -1]
 
 
 def test_a_change_after_the_copy_changes_nothing(data):

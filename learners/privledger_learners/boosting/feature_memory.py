@@ -23,6 +23,11 @@ class Feature:
     bins: int
 
 
+def _chosen(upto: np.ndarray, total: float, rng: np.random.Generator) -> int:
+    """A place by its weight, from running sums of the weights."""
+    return min(int(upto.searchsorted(rng.random() * total)), len(upto) - 1)
+
+
 @define(eq=False)
 class FeatureMemory:
     """What released answers taught about features: masses, profiles, gains.
@@ -94,8 +99,7 @@ class FeatureMemory:
 
     def choose(self, weights: np.ndarray) -> int:
         """A feature by its weight, by public coins; weights need not add up to one."""
-        place = np.searchsorted(np.cumsum(weights), self.rng.random() * weights.sum())
-        return min(int(place), len(weights) - 1)
+        return _chosen(np.cumsum(weights), weights.sum(), self.rng)
 
     def one_feature(self, j: int, leaves: int) -> Tests:
         """A tree on one feature: a leaf per category, or cells of equal estimated mass."""
@@ -115,12 +119,13 @@ class FeatureMemory:
         """A complete tree with one test per level, so that all leaves are always there."""
         tests: list[pl.questions.Test] = []
         used: set[int] = set()
+        upto, total = np.cumsum(weights), weights.sum()
         for level in range(depth):
-            j = self.choose(weights)
+            j = _chosen(upto, total, self.rng)
             for _ in range(7):  # a yes-no feature has nothing to say twice
                 if not (self.features[j].bins <= 3 and j in used):
                     break
-                j = self.choose(weights)
+                j = _chosen(upto, total, self.rng)
             used.add(j)
             side = self._category_test(j) if self.features[j].categorical else \
                 self._numeric_test(j)
