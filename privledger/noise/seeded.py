@@ -46,7 +46,24 @@ def repeatable(seed: int) -> Iterator[None]:
         random.setstate(state)
 
 
-class SeededSource(ExactSource):
+class SeededCoins(ExactSource):
+    """Coins of a simulation: the noise that follows is as if none were drawn, as with an engine,
+    whose workers draw them.
+
+    Args:
+        of: a generator of their own.
+    """
+
+    private = False
+
+    def __init__(self, of: Generator) -> None:
+        self._generator = of
+
+    def _words(self, size: int) -> NDArray[np.uint64]:
+        return self._generator.integers(0, 1 << 64, size=size, dtype=np.uint64)
+
+
+class SeededSource(SeededCoins):
     """The NoiseSource protocol over a NumPy generator: for simulation and tests only.
 
     Floats rounded to integers, from a generator that anybody with the seed can repeat.
@@ -58,12 +75,11 @@ class SeededSource(ExactSource):
     'NOT PRIVATE (simulation, seed 7)'
     """
 
-    private = False
-
     def __init__(self, seed: int) -> None:
         self._seed = count("seed", seed, least=0)
-        self._generator = np.random.default_rng(self._seed)
+        super().__init__(np.random.default_rng(self._seed))
         self._apart = 0
+        self.coins = SeededCoins(np.random.default_rng((self._seed, 0, 1)))
 
     def apart(self, size: int) -> NDArray[np.uint64]:
         """Words of a generator of their own: the noise that follows is as if none were drawn."""
@@ -74,9 +90,6 @@ class SeededSource(ExactSource):
     def describe(self) -> str:
         """One line for reports and records."""
         return f"NOT PRIVATE (simulation, seed {self._seed})"
-
-    def _words(self, size: int) -> NDArray[np.uint64]:
-        return self._generator.integers(0, 1 << 64, size=size, dtype=np.uint64)
 
     def gaussian(self, sigma: object, size: int) -> NDArray[np.int64]:
         """Rounded normal floats; `sigma` in grid steps, checked as by SystemSource."""

@@ -264,6 +264,27 @@ def test_other_questions_are_handed_the_same_numbers(chunk, seed, tmp_path, hear
     assert same(ours[1], ours[6])  # the part stayed what it was
 
 
+def test_a_sampled_plan_has_the_same_noise_with_an_engine(monkeypatch):
+    """Of one seed: coins are drawn apart from it, by workers or in memory."""
+    found, real = [], pl.questions.Query.finish
+
+    def finish(self, merged, noise):
+        answer = real(self, merged, noise)
+        found.append(answer / noise.state.recipes[0].grid - merged[0][0, 0])
+        return answer
+
+    monkeypatch.setattr(pl.questions.Query, "finish", finish)
+    X, y, schema = table(LEARNERS["sgbdt-classes"])
+    for engine in (None, Mischief(3, chunk_rows=64)):
+        ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 1e-5), mode="simulation", seed=1)
+        data, noise = ledger.protect(X, y, schema, engine=engine), pl.Gaussian(5.0)
+        plan = pl.Sequential([noise, pl.PoissonSample(0.3, noise), noise])
+        with ledger.request(plan, data) as session:
+            for asked_of in (data, data.poisson(0.3), data):
+                session.release(noise, asked_of.count())
+    assert found[:3] == found[3:]
+
+
 @settings(max_examples=60, deadline=None)
 @given(rate=st.floats(0.0, 1.0, allow_subnormal=False), size=st.integers(0, 300),
        chunk=st.integers(0, 9))
