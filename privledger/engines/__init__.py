@@ -9,3 +9,4 @@ from __future__ import annotations
 from privledger.engines.cluster import Dask as Dask
 from privledger.engines.engine import Engine as Engine
 from privledger.engines.local import Local as Local
+from privledger.engines.pool import Pool as Pool
