@@ -385,7 +385,7 @@ def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
     if values.ndim == 1:
         low = -block.clip if block.signed else 0.0
         for at in runs(len(values)):
-            here = np.clip(values[at], low, block.clip, out=values[at])
+            here = values[at].clip(low, block.clip, out=values[at])
             if np.isnan(here.min()):
                 # It would turn into a huge whole number and shout which record it came from.
                 here[np.isnan(here)] = 0.0
