@@ -342,7 +342,7 @@ def sorted_together(features: list[int], node: Ints, values: Ints,
     """
     places = np.arange(len(features), dtype=np.int64)[:, None] << 48
     keys = (places + (node.astype(np.int64) << 16) | values).ravel()
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys)  # whole sums of equal keys are the same in any order
     keys = keys[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     keys = keys[starts]
