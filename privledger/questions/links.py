@@ -34,7 +34,8 @@ _EDGE = 16 * PER_UNIT  # beyond it the logistic table is certain
 def steps_of(values: Floats) -> Ints:
     """Scores, or what is added to them, to the nearest step and within `MOST`."""
     bound = MOST / PER_UNIT
-    return np.rint(values.clip(-bound, bound) * PER_UNIT).astype(np.int32)
+    found: Ints = np.rint(values.clip(-bound, bound) * PER_UNIT).astype(np.int32)
+    return found
 
 
 def _fixed_exp(bits: int) -> int:
