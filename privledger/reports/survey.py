@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from attrs import asdict, evolve, field, frozen
@@ -424,9 +425,10 @@ def read_once(store: Store, at: int = 0, head: str | None = None,
     state: State | None = None
     epoch = None if whole else find_epoch(store)
     if epoch is not None:
-        seen = _Watch(past)
-        seen.unpack(epoch.seen)
-        found = audit_on(store, seen, epoch)
+        seen, found = _Watch(past), None
+        with suppress(Exception):  # whatever is wrong with it, the history itself is still there
+            seen.unpack(epoch.seen)
+            found = audit_on(store, seen, epoch)
         if found is not None:
             state, sealed = found[0], epoch.sealed
             seal_epoch(store, *found, sealed, seen.packed)

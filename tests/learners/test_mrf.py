@@ -18,10 +18,10 @@ def rings(rings_and_never):
 
 
 @pytest.mark.parametrize(("options", "least"), [
-    ({}, 0.85), ({"variant": "multinomial", "depth": 4, "n_trees": 5}, 0.5),
+    ({}, 0.85), ({"variant": "multinomial", "depth": 4, "n_trees": 5}, 0.55),
     ({"labels": "drawn", "halves": True}, 0.85)])
 def test_it_learns(rings, options, least):
-    """25 fits each were 6.7 standard deviations above, or more; not a privacy test. `never` is a
+    """25 fits each were 5.9 standard deviations above, or more; not a privacy test. `never` is a
     class without records."""
     schema, X, y = rings
     model = MultinomialForestClassifier(epsilon=40.0, schema=schema, **options).fit(X, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hmac
 import json
 import os
 import shutil
@@ -205,6 +206,17 @@ def test_no_byte_of_it_can_be_changed_without_the_key(place, tmp_path):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
         assert find_epoch(store) is None, at
     store.close()
+
+
+def test_one_whose_view_cannot_be_read_is_none(place, tmp_path):
+    """Right under its key, and not what this code writes: as an attacker with the key may do."""
+    (path,) = seals(tmp_path)
+    value = msgspec.msgpack.decode(path.read_bytes()[32:])
+    for seen in ({}, {**value["seen"], "moves": b"1"}, {**value["seen"], "federated": ["{"]}):
+        text = msgspec.msgpack.encode({**value, "seen": seen})
+        path.write_bytes(hmac.digest(path.with_name("epochs.key").read_bytes(), text, "sha256")
+                         + text)
+        assert found(place) == (False, [])
 
 
 def test_other_code_reads_everything_again(place, monkeypatch):
