@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
 import privledger as pl
 from privledger_learners.boosting.feature_memory import FeatureMemory, Tests
@@ -261,6 +261,10 @@ class Rounds:
     beliefs: Beliefs
     adaptive: bool
     clip: Clip
+    node: pl.Gaussian = field(init=False)  # of every tree
+
+    def __attrs_post_init__(self) -> None:
+        self.node = self.priced.rule.tree_node(self.priced.noise)
 
     def grow(self, schedule: Iterable[Tests], rollover: bool) -> Model:
         """All trees of the schedule, one after another: the tests of one may follow from the last.
@@ -295,8 +299,7 @@ class Rounds:
     def _ask(self, cells: pl.questions.TreeCells,
              rollover: int) -> tuple[np.ndarray, np.ndarray, float, float]:
         """H and S per leaf, scaled up by the sampling rate, and their standard deviations."""
-        rule = self.priced.rule
-        node = rule.tree_node(self.priced.noise)
+        rule, node = self.priced.rule, self.node
         handle = self.data if rule.sampling_rate == 1 else self.data.poisson(rule.sampling_rate)
         clip, rate = self.clip.now, rule.sampling_rate
         gradient = self.score.gradient(clip)
