@@ -196,7 +196,7 @@ def test_coins_are_one_word_per_record_kept_for_later_draws():
     first = question.sketch(rows, 1.0)
     assert question.without(1).sketch(rows, 1.0) is first
     coins = coins_of(VOTES, question.key, evolve(rows, source=SeededSource(4)))
-    words = SeededSource(4).integers64(50)
+    words = SeededSource(4).coins.integers64(50)
     assert coins.tolist() == (words % np.uint64(3)).tolist()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from attrs import evolve
 
+from privledger.graph import Correlated
 from privledger.questions.query import Query
 from privledger.tables.chunk import numbered
 from tests.all_cases import all_cases
@@ -23,7 +24,8 @@ def test_sums_of_people_are_the_same_for_every_chunking(place):
     question, mechanism = SUMMED[place]
     rng = np.random.default_rng(place)
     rows = people_rows(question.data.schema, 1)
-    state = question.prepare(mechanism, "replace_one")
+    state = question.prepare(
+        mechanism, "add_remove" if isinstance(mechanism, Correlated) else "replace_one")
     whole = question.sketch(rows, state)
     part = rng.integers(0, 3, PEOPLE.max() + 1)[PEOPLE]
     chunks = [chunk for chunk in chunks_of(rows, part) if chunk.n]
