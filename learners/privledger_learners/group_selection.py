@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from statistics import NormalDist
 
 import numpy as np
@@ -70,6 +71,9 @@ def group_node(epsilon: float, delta: float,
     each = -math.expm1(math.log1p(-delta * (1 - 1e-9)) / k)
     scale = k / epsilon * (1 + 1e-12)
     found = [pl.nodes.PartitionSelection(1 + scale * max(math.log(0.5 / each), 1e-6), scale, k)]
+    with suppress(pl.InvalidValue):  # what geometric noise cannot be drawn for has the others
+        far = math.log(math.tanh(0.5 / scale) / each)
+        found = [pl.nodes.PartitionSelection(1 + scale * far, scale, k, "geometric")]
     if k > 1:
         found += [_gaussian(epsilon, delta, k, share) for share in SHARES]
     return min(found, key=lambda node: node.threshold)
@@ -105,7 +109,7 @@ def select_groups(data: pl.Dataset, name: str, *, epsilon: float, delta: float,
     question = data.groups(name)
     with data.ledger.request(node, data, learner="select-groups", delta=delta) as session:
         found = session.release(node, question)
-    spread = node.scale * (math.sqrt(2) if node.noise == "laplace" else 1.0)
+    spread = node.scale * (1.0 if node.noise == "gaussian" else math.sqrt(2))
     return SelectedGroups(found.names, found.counts, node, spread, session.receipt)
 
 

@@ -197,7 +197,10 @@ MOST_CASES = 16
 
 def _groups(mechanism: PartitionSelection, relation: Relation, orders: Orders) -> Cost:
     """The dearest case of how many of a person's groups hold nobody else."""
-    k, alone = mechanism.groups_per_person, shown_alone(mechanism)
+    k, alone = mechanism.groups_per_person, mechanism.shown_alone
+    if mechanism.noise == "geometric":
+        each = part_up(k / Fraction(mechanism.scale))
+        return _asserted(Asserted(each, "proved", _any_shown(alone, k)), relation, orders)
     ends = sorted({round(k * step / MOST_CASES) for step in range(MOST_CASES + 1)}
                   if k > MOST_CASES else range(k + 1))
     cases = [(end, end) for end in ends] if k <= MOST_CASES else list(pairwise(ends))
@@ -205,18 +208,15 @@ def _groups(mechanism: PartitionSelection, relation: Relation, orders: Orders) -
     for least, most in cases:
         parts = [leaf_cost(one, relation, orders) for one in _noise_on(mechanism, k - least)]
         if most:
-            shown = -math.expm1(most * math.log1p(-alone)) * (1 + 1e-13)
-            parts.append(_failing(min(1.0, max(1e-300, up(shown))), relation, orders))
+            parts.append(_failing(_any_shown(alone, most), relation, orders))
         costs.append(sequential(parts))
     return maximum(costs)
 
 
-def shown_alone(mechanism: PartitionSelection) -> float:
-    """Probability, rounded up, with which a group of one person is published."""
-    far = (mechanism.threshold - 1) / mechanism.scale * (1 - 1e-15)
-    if mechanism.noise == "laplace":
-        return max(1e-300, up(0.5 * math.exp(-far) * (1 + 1e-12)))
-    return max(1e-300, up(0.5 * math.erfc(far / math.sqrt(2)) * (1 + 1e-12)))
+def _any_shown(alone: float, groups: int) -> float:
+    """Probability, rounded up, with which one of so many groups is published."""
+    shown = -math.expm1(groups * math.log1p(-alone)) * (1 + 1e-13)
+    return min(1.0, max(1e-300, up(shown)))
 
 
 def _noise_on(mechanism: PartitionSelection, groups: int) -> list[Laplace | Gaussian]:
@@ -314,7 +314,7 @@ MECHANISMS: dict[type, MechanismRow] = {
         relation="replace_one"),
     PartitionSelection: MechanismRow(
         _groups, "docs/proofs/partition-selection.md", "groups",
-        lambda one: (math.sqrt(2.0) if one.noise == "laplace" else 1.0) * one.scale,
+        lambda one: (1.0 if one.noise == "gaussian" else math.sqrt(2.0)) * one.scale,
         relation="add_remove"),
     Asserted: MechanismRow(
         _asserted, "asserted; with a delta by Kairouz, Oh, Viswanath 2015 (arXiv:1311.0776), "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal
@@ -19,6 +20,7 @@ from privledger.rounding import (
     plain_float,
     plain_int,
     probability,
+    up,
 )
 
 
@@ -161,6 +163,12 @@ class RandomizedResponse:
         count("RandomizedResponse num_buckets", self.num_buckets, least=2, most=MOST_COUNT)
 
 
+GEOMETRIC_SCALES = (0.125, 1000.0)
+"""Of geometric noise. Its law is a list of about 2 log(1/delta) scale whole numbers."""
+LEAST_SHOWN = 9e-13
+"""Least delta of geometric noise: its law is made of 64-bit words."""
+
+
 @frozen(cache_hash=True)
 class PartitionSelection:
     """Which groups have a noisy number of people of at least `threshold`, and that number.
@@ -169,15 +177,17 @@ class PartitionSelection:
     Stated for add-or-remove-one only (docs/proofs/partition-selection.md).
 
     Attributes:
-        threshold: people, above 1.
+        threshold: people, above 1. Half of the groups of this size show, or more.
         scale: of the noise on each count: Laplace parameter, or standard deviation.
-        noise: Laplace is less for one group per person, Gaussian from three on.
+        noise: geometric is least for one or two groups per person, Gaussian from three on.
+            Geometric noise is whole and bounded, of 1/scale nats for each group, and names as
+            many groups as any rule of its price can; `GEOMETRIC_SCALES`, `LEAST_SHOWN`.
     """
 
     threshold: float = field(converter=plain_float)
     scale: float = field(converter=plain_float)
     groups_per_person: int = field(default=1, converter=plain_int)
-    noise: Literal["laplace", "gaussian"] = "laplace"
+    noise: Literal["laplace", "gaussian", "geometric"] = "laplace"
 
     def __attrs_post_init__(self) -> None:
         moderate("PartitionSelection threshold", self.threshold)
@@ -186,5 +196,22 @@ class PartitionSelection:
         if not self.threshold > 1:
             raise InvalidMechanism("PartitionSelection threshold", self.threshold, "above 1: else "
                                    "a group of one person is published more often than not")
-        if self.noise not in ("laplace", "gaussian"):
-            raise InvalidMechanism("PartitionSelection noise", self.noise, "laplace or gaussian")
+        if self.noise not in ("laplace", "gaussian", "geometric"):
+            raise InvalidMechanism("PartitionSelection noise", self.noise,
+                                   "laplace, gaussian or geometric")
+        least, most = GEOMETRIC_SCALES
+        if self.noise == "geometric" and not (
+                least <= self.scale <= most and self.shown_alone >= LEAST_SHOWN):
+            raise InvalidMechanism(
+                "PartitionSelection geometric", (self.threshold, self.scale), f"a scale from "
+                f"{least} to {most:g}, and a threshold that shows a group of one person with "
+                f"probability {LEAST_SHOWN} or more; else take laplace")
+
+    @property
+    def shown_alone(self) -> float:
+        """Probability, rounded up, with which a group of one person is published."""
+        far = (self.threshold - 1) / self.scale * (1 - 1e-15)
+        shown = (math.erfc(far / math.sqrt(2)) / 2 if self.noise == "gaussian" else
+                 math.exp(-far) * (0.5 if self.noise == "laplace" else
+                                   math.tanh(0.5 / self.scale)))
+        return max(1e-300, up(shown * (1 + 1e-12)))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, pairwise
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.errors import RelationMismatch, SchemaError, UnsupportedNode
+from privledger.errors import PrivledgerError, RelationMismatch, SchemaError, UnsupportedNode
 from privledger.graph.selection import PartitionSelection
 from privledger.questions.question import Ask, Noise
 from privledger.questions.sums import MORE, grid_for
@@ -21,6 +23,35 @@ from privledger.tables.columns import TableFacts
 
 MOST_SCALE = 2.0**24
 """Beyond, a grid that goes with the noise has steps of more than a person."""
+WORDS = 1 << 64
+"""Of one draw of geometric noise, each as likely."""
+
+
+@lru_cache(maxsize=8)
+def geometric_law(mechanism: PartitionSelection) -> tuple[int, ...]:
+    """How many of 2^64 words show a group from its 1st, 2nd, ... person on. Public.
+
+    What any of them has above e^(1/scale) times the one before adds up to at most delta, and so
+    it does for the one after (docs/proofs/partition-selection.md); checked in whole numbers.
+
+    Raises:
+        PrivledgerError: no such numbers were found; nothing is drawn.
+    """
+    grown = int(Fraction(math.exp(1 / mechanism.scale)) * (WORDS - (1 << 17)))
+    start = delta = int(Fraction(mechanism.shown_alone) * WORDS)
+    for _ in range(64):
+        law, part, left = [start], start, WORDS - start
+        while left:
+            needed = left - max(0, -((start - left) * WORDS // grown))
+            part = min(left, max(-(-part * WORDS // grown), min(part * grown // WORDS, needed)))
+            left -= part
+            law.append(part)
+        over = max(sum(max(0, after * WORDS - before * grown) for before, after in pairwise(way))
+                   for way in ((0, *law), (0, *law[::-1]))) - delta * WORDS
+        if over <= 0:
+            return tuple(law)
+        start -= -(-over // WORDS)
+    raise PrivledgerError("no law of geometric noise meets its delta; nothing was drawn")
 
 
 @frozen(eq=False)
@@ -61,6 +92,18 @@ class Selecting:
     noise: float
     bar: int
     most: int
+
+
+def _geometric(names: list[str], counts: dict[str, int], noise: Noise) -> Groups:
+    """Each group shows from a number of people on that is drawn by `geometric_law`."""
+    law = geometric_law(noise.mechanism)
+    ends = np.array([*accumulate(law[:-1])], dtype=np.uint64)
+    drawn = 1 + np.searchsorted(ends, noise.source.integers64(len(names)), side="right")
+    mean = float(sum(at * part for at, part in enumerate(law, 1)) / Fraction(WORDS))
+    above = np.array([counts[name] for name in names], dtype=np.int64) - drawn
+    kept = np.flatnonzero(above >= 0)
+    return Groups(tuple(names[at] for at in kept),
+                  above[kept] + max(mean, noise.mechanism.threshold))
 
 
 @frozen(eq=False, repr=False)
@@ -126,6 +169,8 @@ class GroupQuery(Ask):
     def finish(self, merged: GroupCounts, noise: Noise) -> Groups:
         """As `Ask.finish`: groups whose noisy count is at least the threshold."""
         names, state = sorted(merged.counts), noise.state
+        if noise.mechanism.noise == "geometric":
+            return _geometric(names, merged.counts, noise)
         each = round(1 / state.grid)
         draw = (noise.source.laplace if noise.mechanism.noise == "laplace"
                 else noise.source.gaussian)

@@ -233,16 +233,19 @@ def leaf_price(node: Node, relation: str) -> Price:
 
 def group_price(field: Any, relation: str) -> Price:
     """Counts of all groups that one person is in; fails where one that is nobody else's shows."""
-    if relation != "add_remove" or not field["threshold"] > 1:
-        raise Bad("PartitionSelection outside of add_remove, or with a threshold of 1 or less")
-    far, groups = (field["threshold"] - 1) / field["scale"], field["groups_per_person"]
-    alone = (math.exp(-far) if field["noise"] == "laplace" else math.erfc(far / math.sqrt(2))) / 2
+    scale, groups, noise = field["scale"], field["groups_per_person"], field["noise"]
+    far, epsilon = (field["threshold"] - 1) / scale, groups / scale
+    alone = {"laplace": math.exp(-far) / 2, "gaussian": math.erfc(far / math.sqrt(2)) / 2,
+             "geometric": math.exp(-far) * math.tanh(0.5 / scale)}[noise]
+    drawn = noise != "geometric" or (0.125 <= scale <= 1000 and alone >= 8.99e-13)
+    if relation != "add_remove" or not (field["threshold"] > 1 and drawn):
+        raise Bad("PartitionSelection outside of add_remove, or with a number that it cannot have")
     failure = -math.expm1(groups * math.log1p(-alone))
-    if field["noise"] == "laplace":
-        epsilon = groups / field["scale"]
-        return Price(laplace_curve(epsilon), epsilon, None, *of_laplace(epsilon), failure)
-    squared = groups / field["scale"] ** 2
-    return Price(lambda order: order * squared / 2, gdp=squared, failure=failure)
+    if noise == "gaussian":
+        squared = groups / scale**2
+        return Price(lambda order: order * squared / 2, gdp=squared, failure=failure)
+    return (pure_price(epsilon, failure=failure) if noise == "geometric" else
+            Price(laplace_curve(epsilon), epsilon, None, *of_laplace(epsilon), failure))
 
 
 def sparse(field: Any) -> Price:

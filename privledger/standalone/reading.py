@@ -218,7 +218,7 @@ NODES: dict[str, dict[str, Any]] = {
                      "monotone": (flag, False)},
     "PartitionSelection": {"threshold": (moderate, REQUIRED), "scale": (moderate, REQUIRED),
                            "groups_per_person": (counted(), 1),
-                           "noise": (among("laplace", "gaussian"), "laplace")},
+                           "noise": (among("laplace", "gaussian", "geometric"), "laplace")},
     "RandomizedResponse": {"noise_parameter": (chance(one=True), REQUIRED),
                            "num_buckets": (counted(2), 2)},
     "Asserted": {"epsilon": (real, REQUIRED), "why": (sentence, REQUIRED),

@@ -5,29 +5,33 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from itertools import pairwise
+from decimal import Context, Decimal
+from fractions import Fraction
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from privledger_learners import group_node, select_groups
-from scipy.stats import norm
+from scipy.stats import laplace, norm
 
 import privledger as pl
 from privledger.errors import DataError, InvalidMechanism, RelationMismatch, SchemaError
 from privledger.noise.source import SystemSource
-from privledger.questions.groups import GroupCounts, GroupQuery
+from privledger.questions.groups import WORDS, GroupCounts, GroupQuery, geometric_law
 from privledger.questions.question import Noise
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns, TextKey
 from privledger.tables.examining import examined
 from privledger.tables.sources import read_features
 from tests.all_cases import all_cases
+from tests.made_pages import DOCS
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", lower=0.0, upper=1.0),
                          pl.Column("g", "text", "key", missing=True)))
 NODE = group_node(1.0, 1e-6)
+LAPLACE = pl.nodes.PartitionSelection(1 + math.log(0.5e6) + 1e-9, 1.0)
 KEY = b"k" * 32
 
 
@@ -82,7 +86,7 @@ def test_many_groups_cost_a_little_more_than_their_cases():
 
 def test_the_bit_by_enumeration():
     """A group of n people, Laplace noise: the exact delta of whether it shows, over all n."""
-    node = NODE
+    node = LAPLACE
     e = math.exp(1.0)
     tail = lambda far: math.exp(-far / node.scale) / 2 if far > 0 else (  # noqa: E731
         1 - math.exp(far / node.scale) / 2)
@@ -93,7 +97,96 @@ def test_the_bit_by_enumeration():
     assert 0.99e-6 <= worst <= 1e-6
 
 
-@pytest.mark.parametrize(("k", "most"), [(1, 14.2), (3, 37.5), (10, 70.7), (30, 127.0)])
+def optimal(epsilon, delta, most=200):
+    """Chances to name a group of 1, 2, ... people: the optimal rule, by its closed form."""
+    e = math.exp(epsilon)
+    grown = lambda n: math.expm1(n * epsilon) / math.expm1(epsilon) * delta  # noqa: E731
+    turn = 1 + math.floor(math.log((e + 2 * delta - 1) / ((e + 1) * delta)) / epsilon)
+    sure = turn + math.floor(math.log1p((e - 1) / delta * (1 - grown(turn))) / epsilon)
+    late = lambda n: (-math.expm1(-(n - turn) * epsilon) * (1 + delta / (e - 1))  # noqa: E731
+                      + math.exp(-(n - turn) * epsilon) * grown(turn))
+    return np.array([grown(n) if n <= turn else late(n) if n <= sure else 1.0
+                     for n in range(1, most + 1)])
+
+
+def named(node, most=200):
+    """The same of geometric noise, by the list that it is drawn from."""
+    law = np.array(list(accumulate(geometric_law(node)))) / WORDS
+    return np.concatenate([law, np.ones(most)])[:most].astype(float)
+
+
+FOUR = [(0.1, 1e-6), (1.0, 1e-6), (1.0, 1e-9), (3.0, 1e-5)]
+
+
+@all_cases(("epsilon", "delta"), [*FOUR, (1.0, 0.01), (0.01, 1e-3), (8.0, 1e-6), (1.0, 1.1e-12)])
+def test_geometric_noise_names_as_many_groups_as_the_optimal_rule(epsilon, delta):
+    node = group_node(epsilon, delta)
+    assert node.noise == "geometric"
+    assert pl.delta(node, epsilon=epsilon) <= delta and pl.epsilon(node, delta) <= epsilon
+    best = optimal(epsilon, delta)
+    assert np.all(np.abs(named(node) - best) <= max(2e-9, 4e-18 / delta) * best)
+
+
+def test_the_page_says_how_many_groups_are_named():
+    rows = json.loads((DOCS / "figures" / "benchmarks.json").read_text())["Groups named of 200"]
+    sizes = np.arange(1, 201)
+    for (epsilon, delta), row in zip(FOUR, rows[0]["rows"], strict=True):
+        wide = pl.calibrate(pl.Gaussian, epsilon, delta / 2)
+        found = [named(group_node(epsilon, delta)), optimal(epsilon, delta),
+                 laplace.sf(1 + math.log(0.5 / delta) / epsilon - sizes, scale=1 / epsilon),
+                 norm.sf((1 - sizes) / wide - norm.ppf(delta / 2))]
+        assert row == [f"{epsilon:g}, {delta:g}", *[f"{one.sum():.2f}" for one in found]]
+
+
+@given(st.floats(0.125, 100.0), st.floats(1e-12, 0.3))
+@example(1000.0, 1e-12)
+@example(0.125, 1e-12)
+@settings(max_examples=20)
+def test_the_law_of_geometric_noise_keeps_its_price_in_whole_numbers(scale, delta):
+    """Both hockey-stick divergences of neighbours, with e^(1/scale) bracketed by 60 digits."""
+    far = math.log(math.tanh(0.5 / scale) / delta)
+    assume(far > 1e-6)
+    node = pl.nodes.PartitionSelection(1 + scale * far, scale, 1, "geometric")
+    law, digits = geometric_law(node), Context(60)
+    assert sum(law) == WORDS and min(law) > 0
+    low = Fraction(digits.divide(1, Decimal(scale)).exp(digits)) * (1 - Fraction(1, 10**40))
+    dear = Fraction(node.shown_alone) * WORDS
+    for way in (law, law[::-1]):
+        assert sum(max(0, after - low * before) for before, after in pairwise((0, *way))) <= dear
+    assert pl.delta(node, epsilon=1 / scale * (1 + 1e-12)) >= node.shown_alone
+
+
+def test_geometric_noise_has_the_law_of_its_list():
+    """20,000 groups of each of 5 sizes: within 6 standard deviations, 2e-9 false alarms each; and
+    the mean and the grid of what is published."""
+    node, many, question = group_node(1.0, 1e-4), 20_000, GroupQuery(pl.Dataset(SCHEMA, None), "g")
+    state, chances = question.prepare(node, "add_remove"), named(node)
+    for people in (6, 9, 10, 12, 60):
+        found = question.finish(GroupCounts({f"g{one:05}": people for one in range(many)}),
+                                Noise(node, state, SystemSource()))
+        chance = chances[people - 1]
+        assert abs(len(found.names) / many - chance) <= 6 * math.sqrt(chance * (1 - chance) / many)
+        assert found.counts.min(initial=99.0) >= node.threshold
+        assert list(found.names) == sorted(found.names)
+    assert abs(found.counts.mean() - 60) < 6 * math.sqrt(2 / many)  # all of them show
+    steps = np.unique(found.counts)
+    assert np.allclose(np.diff(steps), np.round(np.diff(steps)), atol=1e-9)
+
+
+def test_a_group_of_one_person_shows_as_often_as_the_price_says():
+    """Words just below and at the first number of the list: no other word names one person."""
+    first = geometric_law(NODE)[0]
+    assert first <= 1e-6 * WORDS
+    for word, shown in ((first - 1, 1), (first, 0), (WORDS - 1, 0)):
+        source = SystemSource()
+        source._words = lambda size, word=word: np.full(size, word, dtype=np.uint64)
+        question = GroupQuery(pl.Dataset(SCHEMA, None), "g")
+        found = question.finish(GroupCounts({"one": 1, "many": 90}), Noise(
+            NODE, question.prepare(NODE, "add_remove"), source))
+        assert len(found.names) == 1 + shown
+
+
+@pytest.mark.parametrize(("k", "most"), [(1, 14.1), (2, 27.3), (3, 37.5), (10, 70.7), (30, 127.0)])
 def test_groups_are_named_from_a_smaller_size_on_than_by_others(k, most):
     """python-dp 1.1.5 needs 15, 40 and 74 (docs/groups.md)."""
     node = group_node(1.0, 1e-6, k)
@@ -259,7 +352,8 @@ def test_refusals_read_nothing():
 
 @pytest.mark.parametrize("wrong", [
     {"threshold": 1.0}, {"threshold": 0.5}, {"noise": "cauchy"}, {"groups_per_person": 0},
-    {"scale": 0.0}])
+    {"scale": 0.0}, {"noise": "geometric", "scale": 0.1}, {"noise": "geometric", "scale": 1001.0},
+    {"noise": "geometric", "threshold": 90.0}])
 def test_nodes_that_can_never_be_right(wrong):
     with pytest.raises((InvalidMechanism, pl.InvalidValue)):
         pl.nodes.PartitionSelection(**{"threshold": 9.0, "scale": 2.0, **wrong})

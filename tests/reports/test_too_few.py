@@ -27,6 +27,7 @@ def promised(people):
     (pl.DiscreteLaplace(0.01, 2), 2**0.5 / 0.010050167 / 2), (pl.DiscreteLaplace(800.0), 0.0),
     (pl.nodes.PartitionSelection(30.0, 3.0), 3 * 2**0.5),
     (pl.nodes.PartitionSelection(30.0, 3.0, 4, "gaussian"), 3.0),
+    (pl.nodes.PartitionSelection(30.0, 3.0, 1, "geometric"), 3 * 2**0.5),
     (pl.SparseVector(3.0, 5.0), 5 * 2**0.5),
     (pl.PoissonSample(0.1, pl.Gaussian(5.0)), 50.0),
     (pl.nodes.TruncatedPoissonSample(0.1, 5, 90, pl.Gaussian(5.0)), 50.0),

@@ -20,6 +20,7 @@ LEAVES = (
     pl.PermuteAndFlip(0.1), pl.ReportNoisyMax(0.1), pl.ReportNoisyMax(0.1, "gumbel"),
     pl.TopK(2, 0.1), pl.TopK(2, 0.1, "gumbel"), pl.SparseVector(40.0, 40.0, 2),
     pl.nodes.PartitionSelection(900.0, 40.0),
+    pl.nodes.PartitionSelection(900.0, 40.0, 2, "geometric"),
     pl.nodes.PartitionSelection(900.0, 80.0, 3, "gaussian"),
     pl.RandomizedResponse(0.9, 3), pl.Asserted(0.1, "so it was said"),
     pl.Asserted(0.1, "so it was said", 1e-8), pl.AssertedZCDP(0.001, "so it was said"),

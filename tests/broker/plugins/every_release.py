@@ -70,6 +70,8 @@ ADD_REMOVE = {
     "table": _one(EM, lambda data: pl.questions.TableChoice(
         data, (data.cells("c"), data.cells("x", [0.5])), [20.0] * 7, [0.0, 5.0])),
     "groups": _one(pl.nodes.PartitionSelection(45.0, 2.0), lambda data: data.groups("g")),
+    "groups, geometric": _one(pl.nodes.PartitionSelection(35.0, 2.0, 1, "geometric"),
+                              lambda data: data.groups("g")),
     "sparse vector": _above(pl.SparseVector(4.0, 8.0, 2)),
     "correlated": _stream(pl.nodes.Correlated(G, (1.0, 0.5), 3, 1, 3), None),
     "correlated, sampled groups": _stream(pl.nodes.Correlated(
