@@ -7,7 +7,7 @@ vault. One lock for one grant, taken here and by nobody else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, evolve, field, frozen
 
@@ -41,7 +41,7 @@ from privledger.guard.spends import Scope, Spends
 from privledger.guard.tuned import Best, Contest, Trial, desk_of, published_best
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import FilterRule, History, Receipt, booked_by_filters
-from privledger.ledger.codec import SHAPES, check_fields, encode
+from privledger.ledger.codec import SHAPES, check_fields, decode, encode
 from privledger.ledger.entries import now
 from privledger.ledger.events import Aborted, Answer, PrivateScore, Settled
 from privledger.ledger.log import ReleaseLog
@@ -209,8 +209,8 @@ class GrantedPlan:
         except (PrivledgerError, TypeError, ValueError, AttributeError):
             raise InvalidValue("score", type(score).__name__, "a PrivateScore of finite numbers, "
                                f"of at most {MOST_FIGURES} figures") from None
-        with self._lock:
-            self.score = score
+        with self._lock:  # a copy of what was checked: the other one is the learner's to change
+            self.score = cast(Settled, decode("settled", end)).score
 
     def _say(self) -> None:
         if self._on_release is not None:

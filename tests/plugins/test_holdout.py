@@ -202,6 +202,20 @@ def test_a_settlement_takes_finite_figures_and_no_other(wrong):
     assert [one.end.score for one in ledger.state.grants.values()] == [None]
 
 
+@pytest.mark.parametrize(("field", "value"), [
+    ("records", float("nan")), ("records", "4711"), ("estimates", (object(),))])
+def test_a_score_that_is_changed_after_it_was_noted_changes_no_settlement(field, value):
+    score = PrivateScore((Estimate("a", 0.5, None, None),), 9.0, 0.2, 1.0)
+    ledger, data = guarded()
+    with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
+        session.release(pl.Laplace(1.0, 1.0), data.count())
+        session.note_score(score)
+        object.__setattr__(score, field, value)
+    assert ledger.verify() == []
+    assert [one.end.score for one in ledger.state.grants.values()] == [
+        PrivateScore((Estimate("a", 0.5, None, None),), 9.0, 0.2, 1.0)]
+
+
 def test_a_grant_that_failed_or_released_nothing_has_no_score():
     score = PrivateScore((Estimate("a", 0.5, None, None),), 9.0, 0.2, 1.0)
     ledger, data = guarded()
