@@ -218,9 +218,10 @@ _LENGTH = 65
 
 
 def state_folder() -> Path:
-    """$XDG_STATE_HOME/privledger, or ~/.local/state/privledger: private to a user and a host."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(home) / "privledger"
+    """$XDG_STATE_HOME/privledger, or ~/.local/state/privledger: private to a user and a host. What
+    is relative lies where the command runs, maybe in another author's checkout: it is none."""
+    places = os.environ.get("XDG_STATE_HOME", ""), os.path.expanduser("~/.local/state")
+    return Path(next(filter(os.path.isabs, places), os.devnull)) / "privledger"
 
 
 def is_known(location: str, uuid: str, seal: str) -> bool:

@@ -219,6 +219,21 @@ def test_one_whose_view_cannot_be_read_is_none(place, tmp_path):
         assert found(place) == (False, [])
 
 
+@pytest.mark.parametrize("home", ["", None])
+def test_one_in_the_working_directory_is_none(place, tmp_path, monkeypatch, home):
+    """A checkout belongs to the user who runs a check, and what is in it to its authors."""
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    if home is None:  # a user without a home: it is not expanded
+        monkeypatch.delenv("XDG_STATE_HOME")
+        monkeypatch.setattr(os.path, "expanduser", lambda path: "state")
+    store = store_at(place, read_only=True)
+    assert find_epoch(store) is None
+    assert read_once(store).view.sealed is None
+    assert (read_once(store).view.sealed is None) is (home is None)
+    store.close()
+
+
 def test_other_code_reads_everything_again(place, monkeypatch):
     monkeypatch.setattr(epochs, "_code", lambda: "later")
     assert found(place) == (False, [])
