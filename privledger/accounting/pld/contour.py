@@ -135,8 +135,11 @@ def delta_on_line(items: Items, epsilon: float) -> Reached | None:
     tilt = tilt_for_epsilon(probe, epsilon)
     spread = math.sqrt(max(probe.moments(tilt)[2], 1e-300))
     tilt = max(tilt, 1 / spread)
-    line = _line(laws, probe, tilt, epsilon, min(0.0, probe.log_delta(tilt)[0]))
-    if line is None or not line.share(epsilon) <= _TOO_LOOSE:
+    goal = min(0.0, probe.log_delta(tilt)[0])
+    line = _line(laws, probe, tilt, epsilon, goal)
+    if line is None or not line.share(epsilon) <= _TOO_LOOSE or (
+            # The guess knows no losses so large: sums W above the answer were not foreseen.
+            line.delta(epsilon) > goal + 1 and line.log_moment > probe.moments(line.beta)[0] + 1):
         return None
     return Reached(min(1.0, math.exp(min(line.delta(epsilon), 0.0)) * (1 + 4 * UNIT)),
                    line.beta, len(line.terms), line.share(epsilon))

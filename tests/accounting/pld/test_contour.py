@@ -9,6 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+import privledger as pl
 from privledger.accounting.pld import GaussianPair, accountant, contour
 from privledger.accounting.pld.mixtures import MixturePair, drawn
 from privledger.accounting.pld.normals import normals_of
@@ -175,3 +176,12 @@ def test_powers_of_a_transform_close_to_1_keep_their_digits(
         monkeypatch.setattr(contour, "_SHARES", (share,))
         line = contour.epsilon_on_line(items, delta)
         assert line is not None and true <= line.value <= true * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("epsilon", [30.0, 40.0])
+def test_losses_beyond_those_of_the_guess_do_not_raise_delta(epsilon: float) -> None:
+    """Delta was 1 from 30 to 45, not 4e-12 to 2e-13: the guess ended at a loss of 46."""
+    node = pl.nodes.Group(2, pl.Sequential([
+        *(pl.Repeat(pl.PoissonSample(rate, pl.Gaussian(noise)), count) for rate, noise, count in (
+            (1e-6, 0.2, 16), (1e-9, 1.0, 10_000), (0.9, 20.0, 20))), pl.Gaussian(2.0)]))
+    assert pl.delta(node, 60.0) < pl.delta(node, epsilon) < pl.delta(node, 20.0)
