@@ -202,7 +202,7 @@ class Session(Opaque):
                 the history, by the learner's word; of a part or a trial nothing is written.
 
         Raises:
-            InvalidValue: another thing, not finite, or too long.
+            InvalidValue: another thing, not finite, or too long. NotGranted: the grant is over.
         """
         _granted(self).note_score(score)
 

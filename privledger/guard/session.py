@@ -209,7 +209,10 @@ class GrantedPlan:
         except (PrivledgerError, TypeError, ValueError, AttributeError):
             raise InvalidValue("score", type(score).__name__, "a PrivateScore of finite numbers, "
                                f"of at most {MOST_FIGURES} figures") from None
-        with self._lock:  # a copy of what was checked: the other one is the learner's to change
+        with self._lock:
+            if not self.active:
+                raise NotGranted("the grant is settled. Nothing was noted")
+            # A copy of what was checked: the other one is the learner's to change.
             self.score = cast(Settled, decode("settled", end)).score
 
     def _say(self) -> None:

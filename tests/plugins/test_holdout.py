@@ -221,6 +221,8 @@ def test_a_grant_that_failed_or_released_nothing_has_no_score():
     ledger, data = guarded()
     with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
         session.note_score(score)
+    with pytest.raises(pl.NotGranted, match="settled"):
+        session.note_score(score)
 
     def fails():
         with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
