@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from importlib import import_module
 from typing import Any
@@ -41,6 +42,10 @@ def found(name: str) -> Any:
             warnings.warn(f"privledger.{name} is now privledger.{place}.{name}; the old name "
                           "goes with the next version", DeprecationWarning, stacklevel=3)
             return getattr(import_module(f"privledger.{place}"), name)
+    for place in MOVED:
+        if name in getattr(sys.modules.get(f"privledger.{place}"), "__all__", ()):
+            raise AttributeError(f"module 'privledger' has no attribute {name!r}; "
+                                 f"'privledger.{place}.{name}' is meant")
     names = (*dir(import_module("privledger")), *sum(MOVED.values(), ()))
     near = import_module("privledger.numerals").meant(name, names)
     raise AttributeError(f"module 'privledger' has no attribute {name!r}{near}")

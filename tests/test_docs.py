@@ -26,6 +26,15 @@ CLI_PAGE = ROOT / "docs" / "cli.md"
 _BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_NAMED = re.compile(r"(?<![\w/.-])(?:tests|privledger|learners|docs)/[\w./*-]*[\w*/]"
+                    r"|(?<=`)\w+\.py\b")
+NOT_HERE = {("docs/quickstart.md", "docs/examples/pay.ledger"),
+            ("docs/ledger-format.md", "verify_history.py"),
+            ("docs/releasing.md", "verify_history.py"),
+            ("privledger/standalone/__init__.py", "verify_history.py"),
+            ("privledger/standalone/build.py", "verify_history.py"),
+            ("privledger/cli/make.py", "tests/test_learner.py")}
+"""Files that are made, and do not lie here."""
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -137,6 +146,19 @@ def test_local_links_resolve() -> None:
                     anchor and found.suffix == ".md" and anchor not in anchors_of(found)):
                 wrong.append(f"{name_of(page)} links to {link}")
     assert not wrong
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    """In pages and in Python of the product: `folder/file`, and a file's name alone."""
+    files = [place for home in ("tests", "privledger", "learners", "docs", "changelog.d")
+             for place in (ROOT / home).rglob("*") if "__pycache__" not in place.parts]
+    there = {name_of(place) for place in files} | {place.name for place in files}
+    written = [place for place in files if place.suffix == ".py"
+               and name_of(place).startswith(("privledger/", "learners/"))]
+    wrong = {(name_of(place), name) for place in [*PAGES, *written]
+             for name in _NAMED.findall(place.read_text(encoding="utf-8"))
+             if not (name.rstrip("/") in there or ("*" in name and list(ROOT.glob(name))))}
+    assert wrong <= NOT_HERE, sorted(wrong - NOT_HERE)
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])

@@ -140,7 +140,8 @@ def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArra
             lookup[place] = found
         result: NDArray[np.int32] = lookup[codes]
         if strict and (result == -2).any():
-            raise DataError(f"column {column.name!r} has a category that its schema does not list")
+            raise DataError(f"column {column.name!r} has a category that its schema does not list: "
+                            "list it there if it is public, or mend the table")
         result[result == -2] = MISSING
         if strict and not column.missing and (result == MISSING).any():
             raise DataError(f"column {column.name!r} has missing cells and its schema allows none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections import Counter
 from xml.etree import ElementTree
 
@@ -276,7 +277,7 @@ def test_texts_say_the_same_as_calls():
             for kind in KINDS} == set(KINDS)
 
 
-def test_the_answer_as_frames_text_and_html():
+def test_the_answer_as_frames_text_and_html(monkeypatch):
     _, data, *_ = guarded()
     answer = data.ask(pl.summary(pl.mean("pay"), by=["region", pl.cut("age", [40])]))
     assert answer.columns == ("region", "age", "statistic", "value", "low", "high", "noise_sd",
@@ -285,6 +286,10 @@ def test_the_answer_as_frames_text_and_html():
     assert list(frame.columns) == list(answer.columns) and len(frame) == len(answer.rows) == 6
     assert answer.to_polars().shape == frame.shape and answer.to_arrow().num_rows == 6
     assert answer.to_csv().count("\n") == 7
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ImportError, match=r"pip install 'privledger\[dataframes\]'"):
+            answer.to_pandas()
     assert "north" in str(answer) and "<th>mean" not in answer._repr_html_()
     assert "of the noise" in str(answer) and "sample" in str(answer.sampling())
     for row in answer.held:
@@ -308,6 +313,11 @@ def test_a_picture_has_a_bar_for_each_number_and_none_for_what_is_not_there():
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
     assert drawn.count("<path") == 1 and drawn.count('fill="#7aa6c2"') == 2
     assert ">missing<" in drawn and 'width="-' not in drawn
+    several = AnswerTable(("g",), [AnswerRow(("a",), "count", "", 3.0),
+                                   AnswerRow(("a",), "histogram(x)", "below 3", 1.0)], 1.0)
+    drawn = several.sampling().to_svg()
+    assert ">a<" in drawn and ">a, below 3<" in drawn
+    assert max(map(len, ElementTree.fromstring(drawn).itertext())) <= 100, "within its width"
 
 
 # Intervals. A block of noise (Laplace of scale 1 / epsilon) is simulated here with NumPy: what is

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import import_module
+from textwrap import wrap
 from typing import Any, Self
 
 from attrs import evolve, field, frozen
@@ -24,6 +26,14 @@ _NOTES = {OF_NOISE: "low, high: 95 % intervals of the noise: where the table's o
 
 def _listed(value: Iterable[object]) -> Group:
     return tuple(value)
+
+
+def _library(name: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(f"{name} is not installed: pip install 'privledger[{extra}]'. The answer "
+                          "stands: to_dict() and to_csv() need no library") from None
 
 
 @frozen
@@ -110,21 +120,15 @@ class AnswerTable:
 
     def to_pandas(self) -> Any:
         """A pandas data frame."""
-        import pandas
-
-        return pandas.DataFrame(self.to_dict())
+        return _library("pandas", "dataframes").DataFrame(self.to_dict())
 
     def to_polars(self) -> Any:
         """A polars data frame."""
-        import polars
-
-        return polars.DataFrame(self.to_dict(), strict=False)
+        return _library("polars", "polars").DataFrame(self.to_dict(), strict=False)
 
     def to_arrow(self) -> Any:
         """The rows of the answer as a pyarrow table."""
-        import pyarrow
-
-        return pyarrow.table(self.to_dict())
+        return _library("pyarrow", "parquet").table(self.to_dict())
 
     def to_csv(self) -> str:
         """Comma-separated text with a line of names; empty for what is not there."""
@@ -140,12 +144,14 @@ class AnswerTable:
         lines, place = list[str](), 0
         for name in dict.fromkeys(row.statistic for row in self.held):
             held = [row for row in self.rows if row[self.columns.index("statistic")] == name]
-            lines.append(f'<text x="0" y="{place + 16}" font-weight="bold">{escape(name)}</text>')
+            lines.append(f'<text x="8" y="{place + 16}" font-weight="bold">{escape(name)}</text>')
             lines += _bars(self.columns, held, place + _LINE)
             place += _LINE * (len(held) + 2)
-        lines.append(f'<text x="0" y="{place + 12}" font-size="10">{escape(self.note)}</text>')
+        for line in wrap(self.note, 100):  # in the picture's width
+            place += _LINE
+            lines.append(f'<text x="8" y="{place - 8}" font-size="10">{escape(line)}</text>')
         return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDE + 90}" '
-                f'height="{place + _LINE}" font-family="sans-serif" font-size="12" role="img">\n'
+                f'height="{place}" font-family="sans-serif" font-size="12" role="img">\n'
                 '<rect width="100%" height="100%" fill="white"/>\n'
                 + "\n".join(lines) + "\n</svg>\n")
 
@@ -211,7 +217,7 @@ def _bars(columns: Sequence[str], rows: Sequence[Group], top: int) -> list[str]:
     for at, row in enumerate(rows):
         y = top + _LINE * at
         words = ", ".join("missing" if one is None else str(one)
-                          for one in row[:columns.index("statistic")])
+                          for one in row[:columns.index("statistic")] if one != "")
         lines.append(f'<text x="{_LEFT - 6}" y="{y + 14}" text-anchor="end">{escape(words)}</text>')
         if row[value] is None:
             continue
