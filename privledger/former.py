@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from importlib import import_module
 from typing import Any
@@ -12,8 +11,7 @@ MOVED = {
         "DataDerived", "DataError", "InvalidCurve", "InvalidMechanism", "InvalidPlan",
         "IsolationError", "IsolationLimit", "IsolationUnavailable", "LearnerError", "LedgerBusy",
         "LedgerCorrupt", "LedgerMisplaced", "LedgerMissing", "LedgerTooNew", "ModelError",
-        "NotSettled", "PolicyViolation", "RelationMismatch", "ScopeBusy",
-        "UnsupportedNode",
+        "NotSettled", "PolicyViolation", "RelationMismatch", "ScopeBusy", "UnsupportedNode",
     ),
     "nodes": (
         "AsReplaceOne", "Explanation", "FixedSizeSample", "Group", "LabelOnly", "OneOf",
@@ -42,10 +40,7 @@ def found(name: str) -> Any:
             warnings.warn(f"privledger.{name} is now privledger.{place}.{name}; the old name "
                           "goes with the next version", DeprecationWarning, stacklevel=3)
             return getattr(import_module(f"privledger.{place}"), name)
-    for place in MOVED:
-        if name in getattr(sys.modules.get(f"privledger.{place}"), "__all__", ()):
-            raise AttributeError(f"module 'privledger' has no attribute {name!r}; "
-                                 f"'privledger.{place}.{name}' is meant")
-    names = (*dir(import_module("privledger")), *sum(MOVED.values(), ()))
+    names = (*dir(import_module("privledger")), *sum(MOVED.values(), ()),
+             *(f"nodes.{one}" for one in import_module("privledger.nodes").__all__))
     near = import_module("privledger.numerals").meant(name, names)
     raise AttributeError(f"module 'privledger' has no attribute {name!r}{near}")

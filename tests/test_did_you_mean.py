@@ -50,7 +50,7 @@ def pl_path():
     (lambda: pl.Schema.from_dict({"name": "t", "colums": [COLUMN]}), "columns"),
     (lambda: pl.Gausian(1.0), "Gaussian"),
     (lambda: pl.Budjet(1.0), "Budget"),
-    (lambda: pl.Correlated, "privledger.nodes.Correlated"),
+    (lambda: pl.Correlated, "nodes.Correlated"),
 ])
 def test_an_error_names_what_is_meant(ask, meant):
     with pytest.raises((pl.PrivledgerError, AttributeError), match=rf"'{meant}'(\?| is meant)"):

@@ -190,9 +190,8 @@ def _write(output: str, answers: list[Offered]) -> None:
         Path(output).write_text(only.to_csv() if output.endswith(".csv") else only.to_svg(),
                                 encoding="utf-8")
     else:
-        told = [plain(one.to_dict()) for one in answers]
-        Path(output).write_text(json.dumps(told, indent=2, allow_nan=False) + "\n",
-                                encoding="utf-8")
+        Path(output).write_text(json.dumps([plain(one.to_dict()) for one in answers], indent=2,
+                                           allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _render(out: Console, asked: tuple[Statement, ...], answers: list[Offered]) -> None:

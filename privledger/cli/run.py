@@ -470,21 +470,17 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
 
 
 def render_private_score(out: Console, told: dict[str, Any], unit: str) -> None:
-    """Figures of a score that was paid for, with both intervals."""
+    """Figures of a score that was paid for, with both intervals; no value where it was cut at an
+    end of what is possible: that end is the noise's."""
     def ends(found: Any) -> str:
         return "-" if found is None else f"{quality(found[0])} to {quality(found[1])}"
 
-    def cut(one: dict[str, Any]) -> str:
-        return " (cut)" if one["noise"] and one["value"] in one["noise"] else ""
-
-    rows = [(name, quality(one["value"]) + cut(one), ends(one["noise"]),
-             ends(one["noise_and_sample"]))
+    rows = [(name, quality(None if one["value"] in (one["noise"] or ()) else one["value"]),
+             *map(ends, (one["noise"], one["noise_and_sample"])))
             for name, one in told["scores"].items()]
     out.print(grid(("private score", "value", "95 % of the noise", "95 % of noise and sample"),
                    rows))
     whom = "people" if unit == "person" else "records"
     out.print(text(f"about {told['records_about']:.0f} {whom} held out by a private coin each "
                    f"(share {told['holdout']:.3g}); epsilon {charge(told['epsilon'])} for the "
-                   "score alone, asserted: a fitted model's predict treats every row alone"
-                   + ("; (cut): its noise went past what is possible, so read the interval"
-                      if any(map(cut, told["scores"].values())) else ""), "dim"))
+                   "score alone, asserted: a fitted model's predict treats every row alone", "dim"))

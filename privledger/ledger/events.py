@@ -102,17 +102,6 @@ class Estimate:
     noise: tuple[float, float] | None
     both: tuple[float, float] | None
 
-    @property
-    def text(self) -> str:
-        """With the interval of noise and sample. A value that was cut at the end of what is
-        possible is the noise's and no figure: only the other end is said. Rounded to nearest."""
-        if self.both is None or self.both[0] < self.value < self.both[1]:
-            ends = "" if self.both is None else f" ({self.both[0]:.4g} to {self.both[1]:.4g})"
-            return f"{self.name} {self.value:.4g}{ends}"
-        low, high = self.both
-        return f"{self.name} " + (f"at most {high:.4g}" if self.value <= low < high else
-                                  f"at least {low:.4g}")
-
 
 @frozen
 class PrivateScore:
@@ -136,9 +125,12 @@ class PrivateScore:
 
     @property
     def text(self) -> str:
-        """In one line, with intervals of noise and sample. No charge: rounded to nearest."""
-        return (f"private score of about {self.records:.0f} held out: "
-                + ", ".join(one.text for one in self.estimates))
+        """In one line, with intervals of noise and sample. No charge: rounded to nearest. Of a
+        value that was cut at the end of what is possible only the interval is told."""
+        return (f"private score of about {self.records:.0f} held out: " + ", ".join(
+            f"{one.name} {'-' if one.value in (one.both or ()) else f'{one.value:.4g}'}" + (
+                "" if one.both is None else f" ({one.both[0]:.4g} to {one.both[1]:.4g})")
+            for one in self.estimates))
 
 
 @frozen

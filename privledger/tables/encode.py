@@ -135,9 +135,8 @@ def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArra
         several, codes = levels(values, column)
         lookup = np.full(len(several) + 1, MISSING, dtype=np.int32)
         for place, level in enumerate(several):
-            found = (MISSING if stands_for_none(level, column)
-                     else positions.get(label_key(level), -2))
-            lookup[place] = found
+            lookup[place] = (MISSING if stands_for_none(level, column)
+                             else positions.get(label_key(level), -2))
         result: NDArray[np.int32] = lookup[codes]
         if strict and (result == -2).any():
             raise DataError(f"column {column.name!r} has a category that its schema does not list: "
