@@ -10,6 +10,7 @@ from sklearn.base import clone
 import privledger as pl
 from privledger.errors import UnsupportedNode
 from privledger.federation import Federation, InProcess, Owner, Party, Run, new_key, public_key
+from privledger.federation.party import _not_gaussian
 from privledger.noise.source import SystemSource
 from tests.models import kept_learners
 from tests.voices.test_one_row_each import LABELS_ONLY, learners
@@ -107,3 +108,10 @@ def test_counts_sums_and_histograms_are_those_of_one_table(name):
         with data.ledger.request(leaf, data) as session:
             found.append(np.asarray(session.release(leaf, question(data))))
     assert (found[0] == found[1]).all() and np.abs(found[0]).sum() > 0
+
+
+def test_a_choice_is_refused_by_its_first_member_if_no_owner_answers_any():
+    laplace, choice = pl.Laplace(1.0, 2.0), pl.Exponential(0.1)
+    assert _not_gaussian(pl.nodes.OneOf((laplace, laplace))) == "Laplace"
+    assert _not_gaussian(pl.nodes.OneOf((choice, laplace))) == "Exponential"
+    assert _not_gaussian(pl.nodes.OneOf((laplace, pl.Gaussian(2.0)))) == ""

@@ -131,6 +131,8 @@ def test_rows_that_cannot_be_are_refused_unread(rows):
     (pl.RandomizedResponse(0.5, 2), lambda data: data.labels()),
     (pl.RandomizedResponse(0.5, 3), lambda data: data.labels(candidates=[[0, 1]] * N)),
     (pl.RandomizedResponse(0.5, 2), lambda data: data.labels(candidates=[[1, 1]] * N)),
+    (pl.RandomizedResponse(0.5, 2),
+     lambda data: data.labels(candidates=[[1, 1]] + [[0, 1]] * (N - 1))),
     (pl.RandomizedResponse(0.5, 2), lambda data: data.labels(candidates=[[0, 3]] * N)),
     (pl.RandomizedResponse(0.5, 2), lambda data: data.labels(candidates=[[0, 1]] * 5)),
     (pl.RandomizedResponse(0.5, 2), lambda data: data.labels(candidates=[0, 1])),

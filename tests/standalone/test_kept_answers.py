@@ -30,7 +30,8 @@ WRONG = [
     {"asked": KEY, "values": [{**ARRAY, "values": [True]}]},
     {"asked": KEY, "values": [{**ARRAY, "values": [1]}]},
     {"asked": KEY, "values": [{**ARRAY, "kind": "int"}]},
-    {"asked": KEY, "values": [{**ARRAY, "kind": "int", "values": [2**63]}]}, 7, "text", []]
+    {"asked": KEY, "values": [{**ARRAY, "kind": "int", "values": [2**63]}]},
+    {"asked": KEY, "values": [{"kind": "int", "shape": [], "values": [-2**63 - 1]}]}, 7, "text", []]
 
 
 @pytest.fixture(scope="module")
