@@ -19,6 +19,7 @@ from privledger.errors import InvalidPlan, UnsupportedNode
 from privledger.federation import Federation, InProcess, OwnerLine, Party, Run, verify_statements
 from privledger.federation.calls import Callers, answer_calls
 from privledger.federation.cards import Card, Identity, read_card, read_identity
+from privledger.federation.party import check_sums
 from privledger.graph import alone, certify
 from privledger.guard import Ledger
 from privledger.numerals import many
@@ -130,7 +131,7 @@ def load_owners(path: str, data_dir: str | None = None, ledger: str | None = Non
                  least_honest=_whole(told, "least_honest", 1),
                  owners_per_person=_whole(told, "owners_per_person", 1)
                  if "owners_per_person" in told else None)
-    _ = run.reserved  # what cannot be shared is refused here, not by the owners
+    check_sums(run.reserved)  # what cannot be shared is refused here, not by the owners
     return FederatedFile(prepared, run, _text(told["address"], "address"),
                          _card(place, told["coordinator"], "coordinator"),
                          cards, positive("[federation] patience", told.get("patience", 600.0)),

@@ -95,8 +95,8 @@ def predictions(model: ModelFile, X: Any, isolate: bool | None, limits: Limits,
 
 def _plain(learner: Any, X: Any, proba: bool) -> tuple[tuple[Any, ...], list[Any]]:
     if not hasattr(learner, "predict"):
-        raise LearnerError(f"{learner.info.name} predicts nothing: privledger.load_model(MODEL) has "
-                           "its answer_, or applies it by transform(table)")
+        raise LearnerError(f"{learner.info.name} predicts nothing: privledger.load_model(MODEL) "
+                           "has its answer_, or applies it by transform(table)")
     if proba and not hasattr(learner, "predict_proba"):
         raise LearnerError(f"{learner.info.name} has no shares of classes: leave --proba out")
     try:

@@ -362,10 +362,7 @@ class Party:
                 or number("delta", asked.get("delta")) != self.run.delta
                 or asked.get("scope") is not None):
             raise NotGranted("another plan than the run's; nothing was read")
-        wanting = _not_gaussian(from_json(asked.get("plan")))
-        if wanting:
-            raise UnsupportedNode(f"owners add up sums with Gaussian noise; a plan with {wanting} "
-                                  "cannot be federated. Nothing was read")
+        check_sums(from_json(asked.get("plan")))
         self._requested = True
 
     def _in_steps(self, reply: Json) -> Json:
@@ -389,6 +386,13 @@ def _modulo(steps: NDArray[np.float64]) -> Words:
     return np.where(steps >= 2.0**63, steps - 2.0**64, steps).astype(np.int64).view(np.uint64)
 
 
+def check_sums(plan: Node) -> None:
+    """Raise `UnsupportedNode` where the plan has a mechanism that no owner will answer."""
+    if wanting := _not_gaussian(plan):
+        raise UnsupportedNode(f"owners add up sums with Gaussian noise; a plan with {wanting} "
+                              "cannot be federated. Nothing was read")
+
+
 def _not_gaussian(plan: Node) -> str:
     """A mechanism that no owner will answer and that the plan cannot do without; empty if none.
 
@@ -399,6 +403,5 @@ def _not_gaussian(plan: Node) -> str:
         free = isinstance(plan, Gaussian | PostProcess | Public | IndividualFilter | Sequential)
         return "" if free else type(plan).__name__
     found = [_not_gaussian(one) for one in dict.fromkeys(inside)]
-    if isinstance(plan, OneOf):
-        return found[0] if all(found) else ""
-    return next(filter(None, found), "")
+    needed = found if not isinstance(plan, OneOf) else found[:1] if all(found) else []
+    return next(filter(None, needed), "")

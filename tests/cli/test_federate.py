@@ -149,6 +149,16 @@ def test_a_wrong_run_file_is_refused(folder, old, new):
     assert "Traceback" not in done.output and "internal" not in done.output
 
 
+def test_a_plan_that_owners_do_not_answer_does_not_fit(prepared):
+    text = (prepared / "run.toml").read_text().replace("sgbdt-classifier", "summary")
+    told = text.replace("n_trees = 50", 'statistics = ["count"]\nepsilon = 1.0')
+    for more, code in (("", 1), ('\nnoise = "gaussian"', 0)):
+        (prepared / "sums.toml").write_text(told.replace("= 1.0", f"= 1.0{more}", 1))
+        done = run(prepared, "federate", "plan", "sums.toml")
+        assert done.exit_code == code, done.output
+        assert ("The run fits" in done.output) == (code == 0)
+
+
 def test_secrets_and_cards_are_checked(folder):
     secret = folder / "south.secret"
     assert secret.stat().st_mode & 0o077 == 0
