@@ -15,7 +15,7 @@ MOST = {
     "graph": 2144, "guard": 2775, "ledger": 5458, "mutex": 152, "nodes": 6, "noise": 875,
     "notebook": 13, "numerals": 87, "plot": 66, "plugins": 813, "pytest_plugin": 99,
     "questions": 4069, "reading": 109, "reports": 2821, "rounding": 167, "runs": 164,
-    "standalone": 2977, "storage": 1835, "tables": 3056, "testing": 4074,
+    "standalone": 2986, "storage": 1835, "tables": 3056, "testing": 4074,
 }
 
 

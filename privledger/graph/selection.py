@@ -204,7 +204,7 @@ class PartitionSelection:
                 least <= self.scale <= most and self.shown_alone >= LEAST_SHOWN):
             raise InvalidMechanism(
                 "PartitionSelection geometric", (self.threshold, self.scale), f"a scale from "
-                f"{least} to {most:g}, and a threshold that shows a group of one person with "
+                f"{least} to {most}, and a threshold that shows a group of one person with "
                 f"probability {LEAST_SHOWN} or more; else take laplace")
 
     @property

@@ -16,6 +16,7 @@ from .reading import MALFORMED, Bad, Node, NoPrice, Table
 
 UNIT, DELTA_UNIT = 2**192, 2**512
 SLACK = 10**9  # another machine may round the last digits otherwise
+MOST_MEMBERS = 8  # of a choice: each is composed by itself
 FILTERS = ("gdp", "zcdp", "rdp", "basic")
 
 
@@ -204,9 +205,15 @@ def renyi_only(plan: Node, relation: str) -> bool:
         if node.name in ("Tuning", "Group", "AsReplaceOne") and node.prices:
             made = next(iter(node.prices.values()))
             if made.exact is None and made.pure == math.inf and (
-                    node.name == "Tuning" or node.inner.kinds & UNPAIRED):
+                    node.name == "Tuning" or node.inner.kinds & UNPAIRED or (
+                        node.fields.get("rows", 2) > 1 and any(map(is_stream, nodes_of(node))))):
                 return True
     return False
+
+
+def is_stream(node: Node) -> bool:
+    """Correlated noise on samples: several rows of it may be of groups that overlap."""
+    return node.name == "Correlated" and node.inner.name == "PoissonSample"
 
 
 def nodes_of(plan: Node) -> set[Node]:
@@ -254,6 +261,9 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
         raise Bad("a plan that fails more often than its delta says")
     if found.exact is not None:
         return Due(Fraction(epsilon_of_mu(math.sqrt(found.exact), share)) * UNIT, shared)
+    if plan.name == "OneOf" and len(set(plan.inside)) <= MOST_MEMBERS:
+        return max([due_with_delta(one, relation, price(one, relation), share)
+                    for one in dict.fromkeys(plan.inside)], key=lambda due: due.units)
     if node_failing(plan):
         # An openly failing coin is the worst of all that are (epsilon, delta)-DP.
         likely = max(0.0, share - found.failure) / (1 - found.failure)
@@ -261,6 +271,8 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
         return Due(Fraction(least) * UNIT, shared)
     if renyi_only(plan, relation):
         least = by_renyi(plan, found, share)
+        if found.gdp < math.inf and any(map(is_stream, nodes_of(plan))):
+            least = min(least, epsilon_of_mu(math.sqrt(found.gdp), share))
         return Due(Fraction(least if least < math.inf else 0.0) * UNIT, shared, 0.02,
                    "Renyi bounds, roughly")
     try:

@@ -1,6 +1,6 @@
 """One owner as a process of its own, honest or not; the test says which on its command line.
 
-    python owner_process.py CONFIG.json
+    python -m tests.federation.owner_process CONFIG.json
 """
 
 from __future__ import annotations

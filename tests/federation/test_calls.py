@@ -23,7 +23,7 @@ from tests.federation import owner_process
 from tests.federation.owner_process import SCHEMA, Silent, table
 
 ROWS, BUDGET = 400, pl.Budget(3.0, 1e-6)
-SCRIPT = Path(owner_process.__file__)
+ROOT = Path(__file__).parents[2]
 PLAN = pl.Repeat(pl.Gaussian(20.0), 6)
 WORLDS = [("threads", 3), pytest.param(("processes", 5), marks=pytest.mark.slow),
           pytest.param(("processes", 20), marks=pytest.mark.slow)]
@@ -53,8 +53,8 @@ def process(config):
     """An owner in a process of its own, as `thread`."""
     place = Path(config["ledger"]).with_suffix(".config")
     place.write_text(json.dumps(config))
-    one = subprocess.Popen([sys.executable, str(SCRIPT), str(place)], text=True,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    one = subprocess.Popen([sys.executable, "-m", owner_process.__name__, str(place)], text=True,
+                           cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def ended():
         out, _ = one.communicate(timeout=120)

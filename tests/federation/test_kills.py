@@ -91,7 +91,7 @@ def an_owner_is_killed(folder, place, delay, noise):
             config["address"] = f"127.0.0.1:{calls.port}"
         other = threading.Thread(target=quiet, args=(configs[1],), daemon=True)
         other.start()
-        doomed = start([owner_process.__file__], folder / "0.config", configs[0])
+        doomed = start(["-m", owner_process.__name__], folder / "0.config", configs[0])
         try:
             calls.wait(120)
             federation = Federation(run, SCHEMA, calls.lines, pl.Budget(3.0, 1e-6), 1)

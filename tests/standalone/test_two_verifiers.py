@@ -132,6 +132,16 @@ def test_both_say_the_same_of_every_doctored_plan():
         assert wrong == [], name
 
 
+def test_a_choice_of_any_filter_costs_its_dearest_member():
+    cases = [(case, kept) for name, lines, kept in histories.node_histories()
+             if name.startswith("OneOf(nodes=(Laplace(")
+             for case in histories.field_forgeries(lines)
+             if case[0].endswith(" granted ('plan', 'nodes', 1, 'noise_multiplier') less")]
+    assert len(cases) > 3
+    for case, kept in cases:
+        assert differing([case], kept) == (1, [])
+
+
 def test_both_find_a_vector_that_was_edited_cut_or_filled_up(worlds):
     lines, kept = worlds["gdp"]
     clean = len(ours(lines, kept)), len(alone(lines, kept))
