@@ -74,6 +74,12 @@ def test_promised_names_are_there():
     assert set(privledger.__all__) >= PROMISED
 
 
+@pytest.mark.parametrize("face", sorted(FACES))
+def test_a_public_module_says_what_is_public_in_it(face):
+    """The site's reference has a page for each, made of this."""
+    assert getattr(privledger, face).__all__
+
+
 def test_a_name_has_one_place():
     """What stands at the top stands nowhere else, but for errors: there is the whole tree."""
     for face in ("nodes", "questions"):

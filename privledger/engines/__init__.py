@@ -6,7 +6,9 @@ chunk was answered. Everything that has to be right about an answer is checked b
 
 from __future__ import annotations
 
-from privledger.engines.cluster import Dask as Dask
-from privledger.engines.engine import Engine as Engine
-from privledger.engines.local import Local as Local
-from privledger.engines.pool import Pool as Pool
+from privledger.engines.cluster import Dask
+from privledger.engines.engine import Engine
+from privledger.engines.local import Local
+from privledger.engines.pool import Pool
+
+__all__ = ["Dask", "Engine", "Local", "Pool"]
