@@ -61,8 +61,8 @@ def step_sums(node: Correlated, rows: Sequence[NDArray[np.float64]]) -> NDArray[
         rows: answers to the steps of one run, in order; all of one shape.
 
     Returns:
-        Shape (steps so far, then that of a row). Its cumulated sums have less noise than independent
-        noise of the same price would leave, which is what a strategy is for.
+        Shape (steps so far, then that of a row). Its cumulated sums have less noise than
+        independent noise of the same price would leave, which is what a strategy is for.
     """
     found: list[NDArray[np.float64]] = []
     for row in rows:
