@@ -35,7 +35,7 @@ class Pool:
     """Workers of an executor that see the chunk store's folder, of one thread each.
 
     Args:
-        executor: where tasks run. It stays open; whoever made it closes it.
+        executor: where tasks run. It stays open; its owner closes it.
         workers: how many tasks it runs at once.
         chunk_rows: rows of a chunk. What is answered does not depend on it.
         patience: seconds that may pass without any block of chunks being done.

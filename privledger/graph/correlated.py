@@ -76,7 +76,7 @@ def correlated_gaussian(strategy: Sequence[Sequence[float]] | NDArray[np.float64
                         noise_multiplier: float, *, separation: int, participations: int
                         ) -> Gaussian:
     """The Gaussian whose price covers a whole run with correlated noise. For plans and for runs
-    that somebody else makes; the guard draws the noise of a `Correlated`.
+    that another program makes; the guard draws the noise of a `Correlated`.
 
     Args:
         strategy: C, lower triangular, shape (steps, steps): public, fixed before the run.
@@ -146,7 +146,7 @@ def _dearest(weights: NDArray[np.float64], apart: int, most: int) -> NDArray[np.
 def cyclic_poisson(coefficients: Sequence[float], noise_multiplier: float, *, rate: float,
                    groups: int, steps: int) -> Repeat:
     """The plan whose price covers correlated noise on cyclic Poisson samples. For plans and for
-    runs that somebody else makes (docs/proofs/correlated.md).
+    runs that another program makes (docs/proofs/correlated.md).
 
     Args:
         coefficients: of the strategy matrix C, from its diagonal down: public, at most `groups`.

@@ -307,7 +307,7 @@ class Dataset(Uncopied):
 
         Args:
             groups: as `partition`: who takes part in step t is group t modulo their number, the
-                same records for the whole run. None: everybody in every step.
+                same records for the whole run. None: all records in every step.
         """
         return NoiseStream(None if groups is None else self.partition(groups).cells)
 

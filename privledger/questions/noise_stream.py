@@ -30,7 +30,7 @@ class NoiseStream:
 
     Attributes:
         groups: cells of which each record, or person, is in one for the whole run; step t asks
-            the records of cell t modulo their number. None: every step asks everybody.
+            the records of cell t modulo their number. None: every step asks all records.
     """
 
     groups: Cells | None = None

@@ -257,7 +257,8 @@ def test_what_is_wrong_in_the_sealed_stretch_is_found_as_without_it(place, sql, 
     assert not used and (rule in rules or not rule)
 
 
-def test_a_stretch_that_was_written_anew_is_read_whole(place):
+@pytest.mark.parametrize("more", [(), ("DELETE FROM checkpoint",)])
+def test_a_stretch_that_was_written_anew_is_read_whole(place, more):
     """The attacker charges less, and hashes again: the epoch is of another history then."""
     with sqlite3.connect(place) as connection:
         rows = connection.execute("SELECT * FROM entries ORDER BY position").fetchall()
@@ -271,7 +272,7 @@ def test_a_stretch_that_was_written_anew_is_read_whole(place):
         new.append(("UPDATE entries SET body = ?, previous = ?, hash = ? WHERE position = ?",
                     (text, previous, digest, position)))
         previous = digest
-    doctor(place, *new)
+    doctor(place, *new, *more)
     used, rules = found(place)
     assert not used and "prices-are-right" in rules
 
