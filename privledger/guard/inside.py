@@ -15,11 +15,10 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from privledger.errors import DataError, PrivledgerError
-from privledger.graph import Context, Correlated, Meter
-from privledger.graph.selection import SparseVector
+from privledger.graph import Context, Meter
 from privledger.guard.spends import Spends
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import Policy
@@ -27,6 +26,7 @@ from privledger.ledger.log import ReleaseLog
 from privledger.noise.source import NoiseSource
 from privledger.questions.asking import Held, Members
 from privledger.questions.noise_stream import NoiseStream
+from privledger.questions.query import Running
 from privledger.questions.threshold import ThresholdRun
 
 T = TypeVar("T")
@@ -36,22 +36,6 @@ Found = TypeVar("Found")
 
 FAILED = "the query failed inside the guard. Its charge stands"
 _OURS = ("privledger", "numpy", "contextlib")
-
-
-@define(eq=False, repr=False)
-class Running:
-    """One run of several questions that one node pays for, inside the guard.
-
-    Attributes:
-        leaf: the node that paid for it. chain: where it stands.
-        held: noise of a threshold, in steps, drawn once; or the strand of correlated noise.
-        left: how many times "above", or steps, are left.
-    """
-
-    leaf: SparseVector | Correlated
-    chain: tuple[Context, ...]
-    held: Any
-    left: int
 
 
 @frozen(eq=False, repr=False)

@@ -7,7 +7,6 @@ goes on. Nothing here takes a lock: the session that calls holds its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,15 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue, NotGranted, UnsupportedNode
 from privledger.graph import Context
 from privledger.graph.additive import Gaussian
-from privledger.guard.inside import Inside, Running
+from privledger.guard.inside import Inside
 from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.policing import keep_policy
 from privledger.ledger import Origins
 from privledger.questions.asking import Held, Round, Task, ask, round_of, sampling_rate_of
 from privledger.questions.label_query import LabelQuery
-from privledger.questions.noise_stream import CorrelatedSum
+from privledger.questions.query import Running, RunStep
 from privledger.questions.question import Ask, Derivation, Noise
 from privledger.questions.sums import DISCRETE
-from privledger.questions.threshold import AboveThreshold
 from privledger.rounding import MOST_COUNT, count
 from privledger.tables.chunk import ONE
 
@@ -65,7 +63,7 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int,
                   ONE if inside.vault.facts.unit == "person" else 1)
     inside.vault.check(task)
     if question.run is not None:
-        return (_row if type(question) is CorrelatedSum else _above)(inside, question, task, noise)
+        return _step(inside, question, task, noise)
     if task.round is not None:
         inside.members.check_fresh(question.data)
     inside.charge(leaf, question.data.chain, question.noted(state), question.cell_count)
@@ -125,67 +123,29 @@ def _filters(inside: Inside, data: Derivation) -> list[str]:
     return [context.token for context in found]
 
 
-# Runs of several questions: charged once, and over after so many times "above", or steps.
-
-
-OVER = "the {} run has ended. Nothing was read"
+OVER = "the run has ended. Nothing was read"
 """At its end, and after anything went wrong: who sees a failure sees something."""
 
 
-def _above(inside: Inside, question: AboveThreshold, task: Task, noise: Noise) -> NDArray[np.int64]:
-    """One answer of a run, 1 or 0; the first one takes the run's node off the plan.
-
-    Raises: as `_running`.
-    """
-    found = inside.runs.get(question.run) or _begun(
-        inside, noise.mechanism, question, noise.mechanism.cutoff,
-        lambda: int(inside.source.laplace(noise.state.run_noise, 1)[0]))
-    left = _taken(found, noise.mechanism, question, "sparse-vector")
-    answer: NDArray[np.int64] = _answer(inside, task, evolve(noise, state=evolve(
-        noise.state, level=noise.state.threshold + found.held)))
-    found.left = left - int(answer)
-    return answer
-
-
-def _row(inside: Inside, question: CorrelatedSum, task: Task, noise: Noise) -> Any:
-    """One row of a run; the first one takes the run's node, with all its steps, off the plan.
-
-    Raises: as `_running`; UnsupportedNode: a step of another clip or shape.
-    """
-    leaf, found = noise.mechanism, inside.runs.get(question.run)
-    strand = noise.state.strand if found is None else found.held
-    own = question.at(0 if found is None else leaf.steps - found.left, strand, inside.vault.facts)
-    if strand.form != noise.state.strand.form:
-        raise UnsupportedNode("every step of correlated noise has the same clip and shape. Nothing "
-                              "was read")
-    found = found or _begun(inside, leaf, question, leaf.steps, lambda: strand)
-    left = _taken(found, leaf, question, "correlated-noise")
-    answer = _answer(inside, evolve(task, question=own),
-                     evolve(noise, state=evolve(noise.state, strand=strand)))
-    found.left = left - 1
-    return answer
-
-
-def _begun(inside: Inside, leaf: Any, question: AboveThreshold | CorrelatedSum, left: int,
-           held: Callable[[], Any]) -> Running:
-    """A fresh run, which is charged here."""
-    chain = question.data.chain[:question.run.depth]
-    inside.charge(leaf, chain, question.label, question.cell_count)
-    inside.members.note(question.data)
-    found = inside.runs[question.run] = Running(leaf, chain, held(), left)
-    return found
-
-
-def _taken(found: Running, leaf: Any, question: AboveThreshold | CorrelatedSum, what: str) -> int:
-    """How much of a run is left; nothing, from here on, until its answer is there.
+def _step(inside: Inside, question: RunStep, task: Task, noise: Noise) -> Any:
+    """One answer of a run; the first one takes the run's node, for all of them, off the plan.
 
     Raises:
         NotGranted: the run is over, or it is asked with another mechanism or of another handle
             than before; nothing was read.
     """
-    if found.leaf != leaf or found.chain != question.data.chain[:question.run.depth]:
-        raise NotGranted(f"a {what} run must keep its mechanism and its handle. Nothing was read")
-    if not found.left:
-        raise NotGranted(OVER.format(what))
-    left, found.left = found.left, 0
-    return left
+    leaf, chain = noise.mechanism, question.data.chain[:question.run.depth]
+    run = inside.runs.get(question.run) or Running(leaf, chain, *question.begin(noise))
+    own, noise = question.turn(noise, run, inside.vault.facts)
+    if question.run not in inside.runs:
+        inside.charge(leaf, chain, question.label, question.cell_count)
+        inside.members.note(question.data)
+        inside.runs[question.run] = run
+    if run.leaf != leaf or run.chain != chain:
+        raise NotGranted("a run must keep its mechanism and its handle. Nothing was read")
+    if not run.left:
+        raise NotGranted(OVER)
+    left, run.left = run.left, 0  # until its answer is there
+    answer = _answer(inside, evolve(task, question=own), noise)
+    run.left = left - question.takes(answer)
+    return answer

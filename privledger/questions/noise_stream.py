@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from privledger.errors import UnsupportedNode
 from privledger.graph import Context, Correlated
 from privledger.graph.correlated import GRID, whole_coefficients
-from privledger.questions.blocks import Block
 from privledger.questions.cells import Cells
-from privledger.questions.query import Query, Sum, Summing
-from privledger.questions.question import Derivation, Noise, Step, derivation_of, follows_people
+from privledger.questions.query import Query, Running, RunStep, Summing
+from privledger.questions.question import Noise, Step, follows_people
 from privledger.tables.columns import TableFacts
 
 
@@ -47,7 +46,7 @@ class NoiseStream:
         if type(query) is not Query or len(query.blocks) != 1:
             raise UnsupportedNode("correlated noise is added to a query of one block; nothing was "
                                   "read")
-        return CorrelatedSum(self, query.data, query.blocks[0], query.cells, query.what)
+        return CorrelatedSum(query.data, query.blocks[0], query.what, self, query.cells)
 
     def check(self, facts: TableFacts) -> None:
         """Each group is asked as a part of the handle, which checks its cells."""
@@ -89,30 +88,16 @@ class Stepping(Summing):
 
 
 @frozen(eq=False, repr=False)
-class CorrelatedSum(Sum):
+class CorrelatedSum(RunStep):
     """One step of a run: its row of C x, with noise drawn for this row alone.
 
     Attributes:
-        run: which run it belongs to.
-        block: what is added up in this step. cells: once for each of these.
+        run: which run it belongs to. cells: the block is added up once for each of these.
     """
 
     run: NoiseStream
-    data: Derivation = field(converter=derivation_of)
-    block: Block
     cells: Cells | None
-    what: str = "sum"
-    by_person = True
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The summand."""
-        return (self.block,)
-
-    @property
-    def label(self) -> str:
-        """What the ledger records, of the first step of the run."""
-        return f"a stream of sums with correlated noise, from: {self.what}"
+    stream = "sums with correlated noise"
 
     def prepare(self, mechanism: object, relation: str) -> Stepping:
         """As `Ask.prepare`: grid and noise of one step.
@@ -135,6 +120,23 @@ class CorrelatedSum(Sum):
         form = recipe.grid, recipe.noise, self.cell_count, self.block.width
         return Stepping(made.recipes, made.norm,
                         strand=Strand(form, whole_coefficients(mechanism), mechanism.rate))
+
+    def begin(self, noise: Noise) -> tuple[int, Strand]:
+        """As `RunStep.begin`: the node's steps, and the strand that this first one made."""
+        return noise.mechanism.steps, noise.state.strand
+
+    def turn(self, noise: Noise, run: Running, facts: TableFacts) -> tuple[CorrelatedSum, Noise]:
+        """As `RunStep.turn`.
+
+        Raises:
+            UnsupportedNode: a step of another clip or shape.
+        """
+        strand: Strand = run.held
+        if strand.form != noise.state.strand.form:
+            raise UnsupportedNode("every step of correlated noise has the same clip and shape. "
+                                  "Nothing was read")
+        return (self.at(noise.mechanism.steps - run.left, strand, facts),
+                evolve(noise, state=evolve(noise.state, strand=strand)))
 
     def at(self, step: int, strand: Strand, facts: TableFacts) -> CorrelatedSum:
         """The same question of the records whose turn it is, and who are drawn.

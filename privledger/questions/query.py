@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
+from privledger.graph import Context
 from privledger.graph.additive import Laplace
 from privledger.questions.blocks import Block, ClassIs, clipped
 from privledger.questions.cells import Cells, MappedCells, depends_on_label
 from privledger.questions.one_voice import Manner, Voices, voices
-from privledger.questions.question import Ask, Noise
+from privledger.questions.question import Ask, Derivation, Noise, derivation_of
 from privledger.questions.sums import DISCRETE, Recipe, add_noise, cell_sums, recipes, whole_recipe
 from privledger.rounding import up
 from privledger.tables.chunk import Rows
@@ -203,6 +204,60 @@ class Sum(Ask):
             block.check(facts)
         if self.cells is not None:
             self.cells.check(facts)
+
+
+@define(eq=False, repr=False)
+class Running:
+    """One run of several questions that one node pays for, inside the guard.
+
+    Attributes:
+        leaf: the node that paid for it. chain: where it stands.
+        left: how many times "above", or steps, are left.
+        held: noise of a threshold, in steps, drawn once; or the strand of correlated noise.
+    """
+
+    leaf: Any
+    chain: tuple[Context, ...]
+    left: int
+    held: Any
+
+
+@frozen(eq=False, repr=False)
+class RunStep(Sum):
+    """One step of a run: several questions of one handle that one node pays for, at the first.
+
+    Attributes:
+        block: what is added up. stream: what the run's answers are, for the ledger.
+    """
+
+    data: Derivation = field(converter=derivation_of)
+    block: Block
+    what: str
+    by_person = True
+    stream = "sums"
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The summand."""
+        return (self.block,)
+
+    @property
+    def label(self) -> str:
+        """What the ledger records, of the first step of the run."""
+        return f"a stream of {self.stream}, from: {self.what}"
+
+    def begin(self, noise: Noise) -> tuple[int, Any]:
+        """Inside the guard, at the first step: how much the node pays for, and what is kept until
+        the run's end, which never leaves the guard."""
+        raise NotImplementedError
+
+    def turn(self, noise: Noise, run: Running, facts: TableFacts) -> tuple[Ask, Noise]:
+        """This step's own question, and what is drawn with; nothing is read before."""
+        raise NotImplementedError
+
+    def takes(self, answer: Any) -> int:
+        """How much of what is left this answer takes."""
+        return 1
 
 
 @frozen(eq=False, repr=False)

@@ -247,8 +247,8 @@ class Ask:
     wording = "ask about the target on"
 
     @property
-    def run(self) -> object | None:
-        """The run that pays for it once, of sparse vector; None where each release pays."""
+    def run(self) -> Any:
+        """The run that pays for it once (`query.RunStep`); None where each release pays."""
         return None
 
     @property

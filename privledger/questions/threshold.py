@@ -10,15 +10,14 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import UnsupportedNode
 from privledger.graph.selection import SparseVector
-from privledger.questions.blocks import Block
 from privledger.questions.cells import follows_records
-from privledger.questions.query import Query, Sum, Summing
-from privledger.questions.question import Derivation, Noise, derivation_of
+from privledger.questions.query import Query, Running, RunStep, Summing
+from privledger.questions.question import Noise
 from privledger.questions.sums import MORE, Recipe, grid_for
 from privledger.rounding import count, downward, moderate, number, upward
 from privledger.tables.columns import TableFacts
@@ -58,7 +57,7 @@ class ThresholdRun:
         if type(query) is not Query or len(query.blocks) != 1 or query.cells is not None:
             raise UnsupportedNode("sparse vector compares one number without cells; nothing was "
                                   "read")
-        return AboveThreshold(self, query.data, query.blocks[0], threshold, query.what)
+        return AboveThreshold(query.data, query.blocks[0], query.what, self, threshold)
 
     def check(self, facts: TableFacts) -> None:
         """Nothing of a table goes into it."""
@@ -81,30 +80,16 @@ class Crossing(Summing):
 
 
 @frozen(eq=False, repr=False)
-class AboveThreshold(Sum):
+class AboveThreshold(RunStep):
     """Whether one sum with noise is at least a threshold with the run's noise.
 
     Attributes:
-        run: which run it belongs to.
-        block: what is added up. threshold: public, in the unit of the sum.
+        run: which run it belongs to. threshold: public, in the unit of the sum.
     """
 
     run: ThresholdRun
-    data: Derivation = field(converter=derivation_of)
-    block: Block
     threshold: float = field(converter=_threshold)
-    what: str = "sum"
-    by_person = True
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The summand."""
-        return (self.block,)
-
-    @property
-    def label(self) -> str:
-        """What the ledger records, of the first question of the run."""
-        return f"a stream of sums above thresholds, from: {self.what}"
+    stream = "sums above thresholds"
 
     def prepare(self, mechanism: object, relation: str) -> Crossing:
         """As `Ask.prepare`: one grid for the whole run, from the node alone.
@@ -129,6 +114,19 @@ class AboveThreshold(Sum):
         return Crossing((Recipe(grid, scales[1] / grid, 0.0),), 1, relation=relation,
                         threshold=max(-MOST_STEPS, min(threshold, MOST_STEPS)),
                         run_noise=scales[0] / grid, noise=scales[1] / grid)
+
+    def begin(self, noise: Noise) -> tuple[int, int]:
+        """As `RunStep.begin`: the node's cutoff, and the noise of the threshold."""
+        return noise.mechanism.cutoff, int(noise.source.laplace(noise.state.run_noise, 1)[0])
+
+    def turn(self, noise: Noise, run: Running, facts: TableFacts) -> tuple[AboveThreshold, Noise]:
+        """As `RunStep.turn`."""
+        level = noise.state.threshold + run.held
+        return self, evolve(noise, state=evolve(noise.state, level=level))
+
+    def takes(self, answer: NDArray[np.int64]) -> int:
+        """As `RunStep.takes`: 1 for above; what is below is free."""
+        return int(answer)
 
     def finish(self, merged: tuple[NDArray[np.int64], ...], noise: Noise) -> NDArray[np.int64]:
         """As `Ask.finish`: 1 for above and 0 for below, shape ()."""

@@ -409,7 +409,8 @@ NO_NUMBERS = {
 """Why a parameter that takes anything is not in `NUMBERS`."""
 ASKED = {"data", "prepare.mechanism", "check_chooser.mechanism", "sensitivity.norm", "sketch.state",
          "merge.a", "merge.b", "noted.state", "scores.merged", "scores.one", "picked.chosen",
-         "finish.merged", "noised.merged", "at.step", "among.classes", "among.positions"}
+         "finish.merged", "noised.merged", "at.step", "takes.answer",
+         "among.classes", "among.positions"}
 """Of questions: the guard calls them on copies of its own (questions/question.py)."""
 
 

@@ -26,9 +26,8 @@ from privledger.graph.nodes import children
 from privledger.questions.asking import Members
 from privledger.questions.cells import CoinCells, CrossCells
 from privledger.questions.feature_choice import FeatureChoice
-from privledger.questions.noise_stream import CorrelatedSum
+from privledger.questions.query import RunStep
 from privledger.questions.question import Derivation
-from privledger.questions.threshold import AboveThreshold
 from privledger.tables.chunk import Rows
 from privledger.testing.fitting import held_as
 from privledger.testing.lockstep.kept import Broken, RecordedCoins, RecordedRun, Release, Words
@@ -199,8 +198,7 @@ def uncovered(run: RecordedRun) -> Iterator[Broken]:
     """P3: every release is charged once, as a node that the plan still holds."""
     by_grant: dict[int, list[Release]] = defaultdict(list)
     for place, one in enumerate(run.releases):
-        if one.failed or (not one.charged and isinstance(
-                one.question, AboveThreshold | CorrelatedSum)):
+        if one.failed or (not one.charged and isinstance(one.question, RunStep)):
             continue  # a run is charged with its first question
         if len(one.charged) != 1 or one.charged[0][1] != one.mechanism:
             yield Broken("P3", place, "what was released is not what was itemised")
