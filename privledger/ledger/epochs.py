@@ -47,8 +47,12 @@ LEAST = 5000
 MOST_EPOCH = 96 << 20
 """Bytes; a history that adds up to more is read whole each time."""
 _MAC, _KEY = 32, "epochs.key"
-_OF_GRANTS = {"granted", "released", "settled", "aborted"}
-_ALWAYS = {"created", "filter", "scope", "enrolled"}
+BY: dict[str, str | None] = {
+    "granted": "grant", "released": "grant", "settled": "grant", "aborted": "grant",
+    "protected": "data", "created": "", "filter": "", "scope": "", "enrolled": "",
+    "refused": None, "crashed": None, "corrected": None, "window": None}
+"""Kind of entry -> by which of its fields rules remember it: the last of a data set, all of a grant
+until it ends; empty for always, None for not at all."""
 
 
 @frozen
@@ -97,13 +101,12 @@ class Remembered:
 
     def take(self, row: Row, event: Event) -> None:
         """The next row, before the state takes it."""
-        kind = event.kind
-        if kind in _OF_GRANTS:
-            self.rows.setdefault(("grant", event.__dict__.get("grant", "")), []).append(row)
-        elif kind == "protected":
-            self.rows["protected", event.__dict__.get("data", "")] = [row]
-        elif kind in _ALWAYS:
-            self.rows[kind, str(row[0])] = [row]
+        by = BY.get(event.kind)
+        if by is not None:
+            kept = self.rows.setdefault((by, event.__dict__.get(by, "") if by else str(row[0])), [])
+            if by == "data":
+                kept.clear()
+            kept.append(row)
 
     def ended(self, grant: GrantState) -> None:
         """A grant that the state lets go of: rules do, too, unless it has a vector."""

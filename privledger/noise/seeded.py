@@ -79,7 +79,12 @@ class SeededSource(SeededCoins):
         self._seed = count("seed", seed, least=0)
         super().__init__(np.random.default_rng(self._seed))
         self._apart = 0
-        self.coins = SeededCoins(np.random.default_rng((self._seed, 0, 1)))
+        self._coins = SeededCoins(np.random.default_rng((self._seed, 0, 1)))
+
+    @property
+    def coins(self) -> SeededCoins:
+        """As `NoiseSource.coins`."""
+        return self._coins
 
     def apart(self, size: int) -> NDArray[np.uint64]:
         """Words of a generator of their own: the noise that follows is as if none were drawn."""

@@ -39,6 +39,10 @@ class NoiseSource(Protocol):
     def private(self) -> bool:
         """Whether a release with this noise may be called private."""
 
+    @property
+    def coins(self) -> Coins:
+        """What private coins are drawn from."""
+
     def describe(self) -> str:
         """One line for reports and records."""
 
@@ -128,6 +132,11 @@ def _fresh(size: int) -> NDArray[np.uint64]:
 
 class ExactSource:
     """What every source draws exactly from the uniform words that it has."""
+
+    @property
+    def coins(self) -> Coins:
+        """As `NoiseSource.coins`: the same words as its noise."""
+        return self
 
     def _words(self, size: int) -> NDArray[np.uint64]:
         raise NotImplementedError

@@ -191,8 +191,7 @@ class Rows:
         if self.keep is not None:
             return self.keep.coins(what)
         assert self.source is not None
-        found: Coins = getattr(self.source, "coins", self.source)
-        return found
+        return self.source.coins
 
     def recall(self, tree: object) -> Array | None:
         """Cells of a tree, if they were computed last: trees are asked twice in a row, and grow

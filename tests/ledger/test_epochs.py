@@ -23,6 +23,7 @@ from privledger.ledger import checkpoint, epochs
 from privledger.ledger.codec import encode
 from privledger.ledger.entries import GENESIS, text_hash
 from privledger.ledger.epochs import find_epoch
+from privledger.ledger.events import EVENTS
 from privledger.ledger.store import StoredRows
 from privledger.reports.spend import GrantReports
 from privledger.reports.survey import read_once, survey
@@ -98,6 +99,10 @@ def read_in_two(name, tmp_path, cuts):
             used += check(Part(whole, end), at=count - count % 3, head=entries[count - 2].hash)
     whole.close()
     return used
+
+
+def test_it_says_of_every_kind_of_entry_whether_rules_remember_it():
+    assert set(epochs.BY) == set(EVENTS)
 
 
 @pytest.mark.parametrize("name", GOLDEN[::3])

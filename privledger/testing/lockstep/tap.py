@@ -156,6 +156,11 @@ class Tap:
     def __attrs_post_init__(self) -> None:
         self._source = SeededWords(self.rng)
 
+    @property
+    def coins(self) -> Tap:
+        """As `NoiseSource.coins`."""
+        return self
+
     def describe(self) -> str:
         """One line for reports and records."""
         return "NOT PRIVATE (a lock's tap)"
