@@ -57,7 +57,6 @@ from privledger.accounting.tradeoff import Tradeoff as Tradeoff
 from privledger.accounting.tradeoff import cost_tradeoff as cost_tradeoff
 from privledger.accounting.tradeoff import failing as failing
 from privledger.accounting.tradeoff import gaussian_tradeoff as gaussian_tradeoff
-from privledger.accounting.tradeoff import odds_rise as odds_rise
 from privledger.accounting.tradeoff import pure_tradeoff as pure_tradeoff
 from privledger.accounting.tradeoff import renyi_tradeoff as renyi_tradeoff
 from privledger.accounting.tradeoff import zcdp_tradeoff as zcdp_tradeoff

@@ -31,7 +31,7 @@ from privledger.accounting.subsample import (
     poisson_pure_epsilon,
     sampled_gaussian_bounds,
 )
-from privledger.errors import InvalidCurve, InvalidValue
+from privledger.errors import InvalidValue
 from privledger.rounding import multiply_up, non_negative, positive, probability
 
 # --- Tables of Renyi bounds over a record's share, never below the exact bound.
@@ -421,34 +421,3 @@ def _sampled_laplace_table(rate: float, pure: float, full: RdpCurve) -> Table:
     held = pure <= _LARGEST_SHIFT and _LEAST_RATE <= rate <= 1 - 1e-15
     bounds = bounds_at if held else by_pure
     return step_table(bounds, np.minimum(full.as_array(), bounds(np.ones(1))[0]))
-
-
-def rising_per_record(
-    curve_at: Callable[[float], RdpCurve],
-    shares: Array,
-    orders: tuple[float, ...] = DEFAULT_ORDERS,
-) -> Array:
-    """Any mechanism whose bound never falls as the share grows, by steps. Nothing is cached.
-
-    Args:
-        curve_at: share in (0, 1] -> curve at `orders`. Called a few thousand times, at points
-            that do not depend on the shares.
-
-    Returns:
-        Bounds at the next larger point of the table: never below `curve_at`, and at most 1 %
-        above it, down to 1e-12 of the full share's bound.
-
-    Raises:
-        InvalidCurve: a curve at other orders.
-        InvalidValue: bad shares.
-    """
-    orders, checked = check_orders(orders), check_shares(shares)
-
-    def bounds_at(points: Array) -> Array:
-        curves = [curve_at(share) for share in points.tolist()]
-        for curve in curves:
-            if curve.orders != orders:
-                raise InvalidCurve("orders", curve.orders[:8], "those asked for")
-        return np.array([curve.as_array() for curve in curves])
-
-    return step_table(bounds_at, bounds_at(np.ones(1))[0]).look_up(checked)

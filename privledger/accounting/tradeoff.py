@@ -22,8 +22,8 @@ from privledger.accounting.cost import Cost
 from privledger.accounting.curve import RdpCurve
 from privledger.accounting.gaussian import delta_from_mu
 from privledger.accounting.moments import Array
-from privledger.errors import InvalidValue, UnsupportedNode
-from privledger.rounding import count, multiply_up, non_negative, number, probability, up
+from privledger.errors import UnsupportedNode
+from privledger.rounding import count, multiply_up, non_negative, probability, up
 
 Bound = Callable[[float], float]
 _ORDERS = tuple((1 + np.geomspace(0.02, 2000.0, 120)).tolist())
@@ -339,20 +339,3 @@ def _best(found: list[Tradeoff]) -> Tradeoff:
     return Tradeoff(found[0].source, lambda wrong: min(one.hits(wrong) for one in found),
                     lambda epsilon: min(one.delta(epsilon) for one in found),
                     lambda rows: _best([one.rows(rows) for one in found]))
-
-
-def odds_rise(one: Tradeoff, times: float) -> float:
-    """Probability, at most, that what was seen multiplies the odds by `times` or more.
-
-    The smallest of delta(epsilon) / (1 - exp(epsilon) / times) over epsilons below log(times).
-
-    Raises:
-        InvalidValue: `times` is not above 1.
-    """
-    factor = number("times", times)
-    if not 1 < factor < math.inf:
-        raise InvalidValue("times", times, "above 1")
-    reach = math.log(factor)
-    bounds = [up(one.delta(part * reach) / -math.expm1((part - 1) * reach) * (1 + _SLACK))
-              for part in np.linspace(0.0, 0.98, 50).tolist()]
-    return min(1.0, *bounds)

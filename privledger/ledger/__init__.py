@@ -21,7 +21,6 @@ from privledger.ledger.filters import window_name as window_name
 from privledger.ledger.history import History as History
 from privledger.ledger.individual import ScopeSpend as ScopeSpend
 from privledger.ledger.individual import admit as admit
-from privledger.ledger.individual import costs_to_units as costs_to_units
 from privledger.ledger.origins import Origins as Origins
 from privledger.ledger.origins import asserted_kinds as asserted_kinds
 from privledger.ledger.origins import origin_findings as origin_findings

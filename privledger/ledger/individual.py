@@ -59,12 +59,6 @@ def _halves(value: Any) -> tuple[Any, Any]:
     return high, value - high
 
 
-def costs_to_units(costs: NDArray[np.float64], cap: float) -> NDArray[np.int64]:
-    """Per-record costs as integers, rounded up: shape (n_records,), in cap / 2**52."""
-    whole, parts = whole_and_parts(costs, cap)
-    return whole + _whole_up(parts)
-
-
 def _whole_up(parts: NDArray[np.int64]) -> NDArray[np.int64]:
     return -((-parts) >> PARTS)
 

@@ -14,7 +14,6 @@ import privledger as pl
 from privledger.accounting import (
     DEFAULT_ORDERS,
     RdpCurve,
-    gaussian_rdp,
     laplace_rdp,
     poisson_gaussian_rdp,
     poisson_pure_epsilon,
@@ -27,10 +26,9 @@ from privledger.accounting.records import (
     laplace_per_record,
     poisson_gaussian_per_record,
     poisson_laplace_per_record,
-    rising_per_record,
 )
 from privledger.accounting.subsample import sampled_gaussian_bounds
-from privledger.errors import InvalidCurve, InvalidValue
+from privledger.errors import InvalidValue
 from tests.all_cases import all_cases
 
 ORDERS = (1.01, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0)
@@ -198,25 +196,12 @@ def test_a_sampled_laplace_out_of_reach_is_priced_as_pure(rate, epsilon):
             assert true_sampled_laplace(rate, mp.mpf(share) * epsilon, order) <= bound
 
 
-def test_any_rising_curve():
-    def curve(share):
-        return gaussian_rdp(max(1 / share, 1.5), ORDERS)  # flat from 2/3 on
-
-    found = rising_per_record(curve, SHARES[:160], ORDERS)
-    check(found, one_by_one(curve, SHARES[:160], ORDERS), curve(1.0).as_array())
-    with pytest.raises(InvalidCurve):
-        rising_per_record(lambda _: RdpCurve.zero((2.0,)), SHARES, ORDERS)
-    assert not rising_per_record(lambda _: RdpCurve.zero(ORDERS), SHARES, ORDERS).any()
-
-
 CALLS = (
     lambda shares, orders: gaussian_per_record(1.1, shares, orders),
     lambda shares, orders: laplace_per_record(1.1, shares, orders),
     lambda shares, orders: poisson_gaussian_per_record(0.02, 1.1, shares, orders),
     lambda shares, orders: poisson_laplace_per_record(
         0.02, 1.1, pure_rdp(1.1, orders), shares),
-    lambda shares, orders: rising_per_record(
-        lambda share: laplace_rdp(share, orders), shares, orders),
 )
 
 

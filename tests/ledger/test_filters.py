@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.graph import cost_of
-from privledger.ledger import ScopeSpend, choose_filter, costs_to_units, fixed_filter
+from privledger.ledger import ScopeSpend, choose_filter, fixed_filter
 from privledger.ledger.filters import DELTA_UNIT, delta_units_up
 from privledger.ledger.individual import RECORD_UNITS, admit, worst_units
 from privledger.ledger.view_records import dearest_records
@@ -286,11 +286,12 @@ def test_infinite_costs_leave_a_record_out():
 
 
 def test_units_are_integers_rounded_up():
-    units = costs_to_units(np.array([0.0, 1e-300, 1 / 3, 1.0, 5.0]), 1.0)
-    assert units.dtype == np.int64
-    assert units[0] == 0 and units[1] == 1
-    assert units[2] >= Fraction(1 / 3) * RECORD_UNITS
-    assert units[3] >= RECORD_UNITS and units[4] > RECORD_UNITS
+    spend = ScopeSpend(1.0, np.zeros(6, np.int64), np.zeros(6, np.int32))
+    costs = np.array([0.0, 1e-300, 1 / 3, 1 - 2.0**-49, 1.0, 5.0])
+    assert spend.admit(costs).tolist() == [True] * 4 + [False] * 2
+    assert spend.spent[:2].tolist() == [0, 1]
+    for at in (2, 3):
+        assert Fraction(costs[at]) * RECORD_UNITS <= spend.spent[at] <= RECORD_UNITS
 
 
 def test_the_last_unit_can_be_spent_and_not_one_more():
@@ -314,9 +315,9 @@ def test_what_is_shown_as_left_can_be_spent_and_a_trace_more_cannot(spent, round
 
 
 def test_admit_never_overflows():
-    spent = np.full(3, RECORD_UNITS, np.int64)
-    assert not admit(spent, costs_to_units(np.array([1e290, np.inf, 1.0]), 1.0)).any()
-    assert (spent == RECORD_UNITS).all()
+    spend = ScopeSpend(1.0, np.full(3, RECORD_UNITS, np.int64), np.zeros(3, np.int32))
+    assert not spend.admit(np.array([1e290, np.inf, 1.0])).any()
+    assert (spend.spent == RECORD_UNITS).all()
 
 
 @pytest.mark.parametrize(("worst", "expected"), [(math.inf, RECORD_UNITS), (math.nan, RECORD_UNITS),
