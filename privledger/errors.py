@@ -22,7 +22,7 @@
     │   ├── SchemaError                    the schema itself
     │   ├── DataDerived                    a bound or list that says it came from the data
     │   └── SpoolError                     a chunk on disk is missing, changed, or cannot be written
-    ├── EngineError                        whoever answers chunks is gone, or says what cannot be
+    ├── EngineError                        what answers chunks is gone, or says what cannot be
     ├── LearnerError                       a plugin that cannot be loaded
     ├── ModelError                         a model that cannot be kept, or a file that is none
     └── IsolationError                     a learner's own process ended, hung or broke the protocol
@@ -52,7 +52,7 @@ _KNOWN = frozenset({"builtins", "privledger", "numpy", "scipy", "sklearn", "pand
 def public_name(kind: type[BaseException]) -> str:
     """The name of an exception type that may be stored and shown.
 
-    Anybody can make a type whose name quotes a value: what is not part of Python or of a known
+    Any author can make a type whose name quotes a value: what is not part of Python or of a known
     package is called by the nearest base that is.
     """
     for base in kind.__mro__:
@@ -184,7 +184,7 @@ class LedgerMissing(LedgerError):
 class LedgerMisplaced(LedgerError):
     """The file is not, or not only, where it is said to be: linked, moved, replaced, removed.
 
-    Nothing was read. Whoever has it open closes it, and opens the one file there is.
+    Nothing was read. A process that has it open closes it, and opens the one file there is.
     """
 
 
@@ -241,7 +241,7 @@ class SpoolError(DataError):
 
 
 class EngineError(PrivledgerError):
-    """Whoever answers chunks is gone, unreachable, or says what cannot be. The charge stands."""
+    """What answers chunks is gone, unreachable, or says what cannot be. The charge stands."""
 
 
 class LearnerError(PrivledgerError):

@@ -36,7 +36,7 @@ def found(name: str) -> Any:
     """
     for place, names in MOVED.items():
         if name in names:
-            # 3: whoever wrote `pl.name`, past the package's own `__getattr__`.
+            # 3: the line that wrote `pl.name`, past the package's own `__getattr__`.
             warnings.warn(f"privledger.{name} is now privledger.{place}.{name}; the old name "
                           "goes with the next version", DeprecationWarning, stacklevel=3)
             return getattr(import_module(f"privledger.{place}"), name)

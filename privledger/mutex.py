@@ -2,8 +2,8 @@
 
 An interrupt may come between any two lines, so no `finally` is certain to run. A lock that lives
 by being given back would then be held for ever. This one is held by a *call*: it is over when it
-is given back, or when that call is on no thread's stack any more. Whoever waits looks from time
-to time. The same holds in a forked child, where every other thread is gone.
+is given back, or when that call is on no thread's stack any more. A waiting thread looks from
+time to time. The same holds in a forked child, where every other thread is gone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def deliver() -> None:
 
 
 class Bell:
-    """Something to wait for. A ring that nobody waited for is kept."""
+    """Something to wait for. A ring that no thread waited for is kept."""
 
     __slots__ = ("_lock",)
 
@@ -55,7 +55,7 @@ class Bell:
         return self._lock.acquire(timeout=seconds)
 
     def ring(self) -> None:
-        """Wake whoever waits, now or later. A second ring before that does nothing."""
+        """Wake the thread that waits, now or later. A second ring before that does nothing."""
         with contextlib.suppress(RuntimeError):  # it rang already
             self._lock.release()
 

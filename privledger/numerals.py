@@ -122,7 +122,7 @@ def in_100(share: float, digits: int = 2) -> str:
 
 
 def exact(value: float) -> str:
-    """A number that somebody chose, as it was chosen: the shortest numeral that is this float.
+    """A number that was chosen, as it was chosen: the shortest numeral that is this float.
 
     >>> exact(1.23456789), exact(2.0), exact(1e-6)
     ('1.23456789', '2', '1e-06')
@@ -206,7 +206,7 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
-    """The one of `known` that somebody meant who wrote `name`; None if none is near.
+    """The one of `known` that was meant by `name`; None if none is near.
 
     Args:
         alike: share of the letters that agree, at least.

@@ -1,4 +1,4 @@
-"""Three pictures, for whoever installed matplotlib: `pip install 'privledger[plot]'`.
+"""Three pictures, where matplotlib is installed: `pip install 'privledger[plot]'`.
 
 Each function draws on the axes it is given, or on new ones, and returns them. The numbers come
 from functions of their own, which need nothing.

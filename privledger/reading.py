@@ -1,5 +1,5 @@
 """Files that people write, TOML and JSON: read strictly, and told where they are wrong. And small
-files of our own, which anybody may have replaced.
+files of our own, which an attacker may have replaced.
 
 UTF-8 only (a byte order mark at the beginning is none of the text), no key twice (two readers could
 see two values), no NaN, no endless nesting. Whatever is wrong is an error of usage, and names line

@@ -73,7 +73,7 @@ class RunFile:
         limits: what the learner's process may use up, where it is isolated.
         engine: who answers chunks of the table; None for this process, from memory.
         wait: seconds that each of its grants waits for budget, in line; at most an hour.
-        without_delta: the file gives none, so that it is 0: nobody may have meant that.
+        without_delta: the file gives none, so that it is 0: the author may not have meant that.
     """
 
     path: Path

@@ -42,7 +42,7 @@ which trees are; numeric columns from which on classes are told apart by a plane
 trees alone say what a line says, in a fifth of the time."""
 MOST_CLASSES, SEVERAL = 5, 12
 """At delta 0: more classes, and at least so many numbers, ask for an ensemble."""
-USUAL_ROWS = 4000  # where nobody declared how many there are
+USUAL_ROWS = 4000  # where it was not declared how many there are
 
 
 @frozen
@@ -53,7 +53,7 @@ class PublicFacts:
         task: `classification` or `regression`.
         features, numeric: how many there are, and how many of them are numbers.
         classes: of the target; 0 for a number.
-        rows: declared, or public under replace_one; None where nobody said.
+        rows: declared, or public under replace_one; None where it is unknown.
         epsilon, delta: of one fit.
         wide: how many of the numbers have a wide range, one-sided or around zero.
         fits: whether a linear model of the columns is narrow enough to be asked.

@@ -1,4 +1,4 @@
-"""One public number for each class, as somebody writes them: in order, or by name."""
+"""One public number for each class, as a caller writes them: in order, or by name."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Selection:
 
     Attributes:
         draw: a `TopK` for all k at once, else the mechanism of one of k draws.
-        counts: buys how large the classes are, before any draw; None where nobody asks.
+        counts: buys how large the classes are, before any draw; None where they are not needed.
     """
 
     plan: pl.Node
@@ -80,7 +80,7 @@ class _Selector(SelectorMixin, PrivateLearner):
         return ()
 
     def _counted(self, schema: pl.Schema) -> float:
-        """Part of epsilon that buys class sizes; 0 where nobody asks for them."""
+        """Part of epsilon that buys class sizes; 0 where they are not needed."""
         return 0.0
 
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
@@ -255,7 +255,7 @@ class DPSIS(_Selector):
         return COUNTED if isinstance(self.class_weight, str) else 0.0
 
     def _public_weights(self, schema: pl.Schema) -> np.ndarray | None:
-        """Numbers somebody gave, shape (classes,); refuses what cannot weigh a class."""
+        """Numbers of the caller, shape (classes,); refuses what cannot weigh a class."""
         given = self.class_weight
         if given is None:
             return None

@@ -70,7 +70,7 @@ def no_weights(learner: object, named: Mapping[str, object]) -> None:
 
     Weights are as private as the rows that have them. A weight of w lets its record move a sum w
     times as far, so noise that is made for one record does not hide it; and a bound on weights
-    that is read off the weights is a question that nobody paid for.
+    that is read off the weights is a question that was not paid for.
 
     Raises:
         InvalidValue: weights. TypeError: any other name.

@@ -24,7 +24,7 @@ class Floor:
     Attributes:
         plan: one release, of the histogram of the target or of the sums of (t, 1 - t): both
             move by at most 1 as a record comes, in either norm.
-        why: a sentence for whoever reads the model.
+        why: a sentence for the reader of the model.
     """
 
     schema: pl.Schema

@@ -16,8 +16,8 @@ from attrs import frozen
 import privledger as pl
 
 SHARES = (0.3, 0.6, 0.9, 0.97, 0.99, 0.999)
-"""Of delta, that all groups of one person show where they are nobody else's. The noise's own delta
-is in another case, so that it is not added."""
+"""Of delta, that all groups of one person alone show. The noise's own delta is in another case, so
+that it is not added."""
 
 
 @frozen(eq=False)

@@ -44,7 +44,7 @@ def guard(learner: Any, X: Any, y: Any) -> tuple[pl.Dataset, pl.Schema]:
         y = None  # as scikit-learn's: a learner of features alone is given one and ignores it
     simulated = learner.mode == "simulation"
     seed = learner.random_state if simulated and isinstance(learner.random_state, int) else None
-    # A key of its own: nobody is looked up in a ledger that goes with the model.
+    # A key of its own: no person is looked up in a ledger that goes with the model.
     ledger = pl.Ledger.create(
         None, budget=pl.Budget(learner.epsilon, learner.delta), relation=learner.relation,
         mode=learner.mode, seed=(seed or 0) if simulated else None,
@@ -214,7 +214,7 @@ def made_for(data: pl.Dataset) -> pl.Ledger:
     """The ledger that the learner made for these records.
 
     Raises:
-        NotGranted: somebody else did.
+        NotGranted: another caller did.
     """
     held = _MADE.get(id(data.ledger))
     if held is None or held[0]() is not data.ledger:

@@ -21,7 +21,7 @@ Codes = tuple[np.ndarray, ...]
 def importances(answer: Callable[[Codes], np.ndarray], bins: pl.questions.Bins) -> np.ndarray:
     """Shares of what the answer changes by when one feature alone is drawn again.
 
-    Points are uniform over the public bins, not over anybody's rows; a missing value is one more
+    Points are uniform over the public bins, not over rows; a missing value is one more
     bin of the columns that may lack values. Jansen's estimator of total-effect indices.
 
     Args:

@@ -284,7 +284,7 @@ class _SGBDT(Boosted):
         self._grown(grown)
 
     def _hopeless(self, schema: pl.Schema, rows: float | None) -> str:
-        """A filter or a scope of somebody's own is for the trees that it was made for."""
+        """A filter or a scope of the caller's own is for the trees that it was made for."""
         plain = self.scope is None and self.individual_filter is None and self.start_share != 0
         return super()._hopeless(schema, rows) if plain else ""
 

@@ -106,7 +106,7 @@ class TableTree:
 
     Attributes:
         schema: of the table.
-        level: records of each class of a categorical target; of everybody otherwise: shape (k,).
+        level: records of each class of a categorical target; of all otherwise: shape (k,).
         fine: records by fine cell and class, of every column: shape (cells, k) each. The last
             column is a numeric target; the others are the features.
         coarse: bin of each fine cell of every column.

@@ -97,7 +97,7 @@ def one(job: Job, folder: Path) -> Result | None:
     train, test = split(protocol, len(table.y), job.seed, job.repetition)
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tables that everybody may read, fitted many times
+        warnings.simplefilter("ignore")  # public tables, fitted many times
         fit(form, table, train, protocol)
         score = measured(cell, table, form.learner, *table.rows(test))
     if not math.isfinite(score):

@@ -316,7 +316,7 @@ def _rho_of(
 
 
 def _later(costs: Sequence[Cost], curve: LazyCurve) -> RdpCurve | LazyCurve:
-    """Put off what nobody may ask for, but do not pile up what is cheap."""
+    """Put off what may not be needed, but do not pile up what is cheap."""
     return curve() if all(cost.curve_is_known for cost in costs) else curve
 
 

@@ -11,7 +11,7 @@ _UNTIL: ContextVar[float | None] = ContextVar("pricing", default=None)
 
 
 class TooDear(Exception):
-    """A price took longer than was allowed; whoever set the limit says what that means."""
+    """A price took longer than was allowed; the caller that set the limit says what that means."""
 
 
 @contextmanager

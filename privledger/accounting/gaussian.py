@@ -58,7 +58,7 @@ def _mills_slope(t: Array, scaled: Array) -> Array:
     """1 - t R(t): a continued fraction where the two terms nearly cancel."""
     near: Array = 1 - t * _ROOT_HALF_PI * scaled
     if not np.any(t > 6.0):
-        return near  # the fraction takes sixty passes, and nobody would look at it
+        return near  # the fraction takes sixty passes, and gains nothing
     far = np.maximum(t, 6.0)
     # R(t) = 1/(t + 1/(t + 2/(t + ...))) gives 1 - t R = c/(t + c), c = 1/(t + 2/(t + ...)).
     tail = far

@@ -1,6 +1,6 @@
 """What a test can find out: upper bounds on its hits, from what a guarantee is stated in.
 
-Somebody sees every release and guesses whether one record was there. A test that accuses wrongly
+An attacker sees every release and guesses whether one record was there. A test that accuses wrongly
 with probability `wrong` finds the record with probability at most `hits(wrong)`: one minus the
 trade-off curve. It is a statement about both directions. Proofs: docs/proofs/risk.md.
 """

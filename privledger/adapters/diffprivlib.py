@@ -20,7 +20,7 @@ from privledger.rounding import non_negative, probability
 try:
     from diffprivlib.accountant import BudgetAccountant
     from diffprivlib.utils import BudgetError, PrivacyLeakWarning
-except ImportError:  # the class is there, and says what is missing when somebody makes one
+except ImportError:  # the class is there, and says what is missing when one is made
     BudgetAccountant = None
 
 WHY = "diffprivlib says so, of its own mechanism and of neighbours as this ledger has them"

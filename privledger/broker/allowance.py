@@ -141,7 +141,7 @@ class LimitsWatch:
             with open(f"/proc/{self.pid}/stat", encoding="ascii", errors="replace") as file:
                 words = file.read().rpartition(")")[2].split()
         except OSError:
-            return  # it ended: whoever reads from it notices
+            return  # it ended: the reader notices
         self.cpu = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
         if self.cpu > self.limits.cpu_seconds:
             raise IsolationLimit("cpu_seconds", self.limits.cpu_seconds)

@@ -32,7 +32,7 @@ def written_message(message: dict[str, object]) -> bytes:
 
 
 def parsed(data: bytes | bytearray) -> Json:
-    """The object that somebody else's bytes say.
+    """The object that another process's bytes say.
 
     Raises:
         IsolationError: not one JSON object, or of too many values.
@@ -49,7 +49,7 @@ def parsed(data: bytes | bytearray) -> Json:
 
 
 class Ends(Protocol):
-    """Whoever carries a learner's questions, and the replies to them."""
+    """What carries a learner's questions, and the replies to them."""
 
     def send(self, message: dict[str, object]) -> None:
         """Carry one question. Raises `PrivledgerError` if it cannot be carried."""

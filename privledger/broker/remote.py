@@ -361,7 +361,7 @@ class RemoteLearner:
                               f"(exit code {code}); what was charged stands")
 
     def close(self) -> None:
-        """End the process. What it was granted is settled by whoever serves it."""
+        """End the process. What it was granted is settled by the broker."""
         self._process.kill()
         self._process.wait()
         self._channel.close()

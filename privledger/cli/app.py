@@ -92,7 +92,7 @@ def _listed() -> list[tuple[str, str]]:
 
 
 class _Loaded(Mapping[str, click.Command]):
-    """`COMMANDS` and those of other packages, each imported when somebody asks for it."""
+    """`COMMANDS` and those of other packages, each imported when it is asked for."""
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in COMMANDS:
@@ -143,14 +143,14 @@ class Commands(click.Group):
         """Run a command; every way it may end becomes a message on stderr and an exit code."""
         given = list(sys.argv[1:] if args is None else args)
         for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # closed by the caller: nobody reads it
+            if getattr(sys, name) is None:  # closed by the caller: it is not read
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _warned
                 code = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
         except click.Abort as error:
-            if isinstance(error.__context__, EOFError):  # nobody is there to answer a question
+            if isinstance(error.__context__, EOFError):  # no user is there to answer a question
                 code = _said(given, "UsageError", "the input ended before the last question was "
                              "answered; --help says which options answer them", USAGE)
             else:
@@ -160,7 +160,7 @@ class Commands(click.Group):
             kind, error = type(error).__name__, _with_meant(error)
             code = _said(given, kind, error.format_message(), error.exit_code, error)
         except (BrokenPipeError, SystemExit):
-            # Whoever read our output stopped reading; what was done is done. (click turns a
+            # The reader of our output stopped reading; what was done is done. (click turns a
             # closed pipe into SystemExit, and nothing else, when it is not in charge.)
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             code = CLOSED_PIPE
@@ -187,7 +187,7 @@ def _with_meant(error: click.ClickException) -> click.ClickException:
 
 def _warned(message: Warning | str, category: type[Warning], filename: str, lineno: int,
             file: TextIO | None = None, line: str | None = None) -> None:
-    """A warning is for whoever typed the command: in one line, without a line of our code."""
+    """A warning is for the user at the terminal: in one line, without a line of our code."""
     from privledger.cli.output import note
 
     note(f"warning: {message}")
@@ -250,7 +250,7 @@ def load(name: str, points: list[EntryPoint]) -> click.Command:
         click.ClickException: two packages bring it, it cannot be imported, or is no command.
     """
     if len(points) > 1:
-        # Whichever came first on the path would win, and nobody would be told which.
+        # Whichever came first on the path would win, and the user would not be told which.
         raise click.ClickException(f"command {name} is provided by more than one package, so none "
                                    f"is used: {', '.join(sorted(one.value for one in points))}")
     try:

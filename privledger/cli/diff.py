@@ -281,7 +281,7 @@ def _cells(change: Change) -> tuple[str, str, str]:
     return change.what, _cell(change.before, shown), _cell(change.after, shown)
 
 
-# What somebody chose is shown as it was chosen, what is left is rounded down, the rest are charges.
+# What an author chose is shown as chosen, what is left is rounded down, the rest are charges.
 _SHOWN: dict[str, Callable[[float], str]] = {
     "left": remainder, "budget epsilon": exact, "budget delta": exact, "delta": exact}
 

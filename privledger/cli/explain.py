@@ -200,7 +200,7 @@ def _believed(node: Node, found: Explanation) -> list[str]:
             "other party reveals its noise)"]
 
 
-# `privledger risk`: what somebody who knows everything else can find out, at most.
+# `privledger risk`: what an attacker who knows everything else can find out, at most.
 
 @command
 @click.argument("subject", metavar="LEDGER|RUN.toml|NODE.json", type=LedgerPlace())

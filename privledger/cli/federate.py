@@ -105,7 +105,7 @@ def plan(run_file: str, data_dir: str | None, ledger: str | None) -> Reply:
 
 
 def trusted_owners(found: FederatedFile) -> list[tuple[str, str]]:
-    """Whom an owner trusts, both prices, and that of somebody with rows at several owners."""
+    """Whom an owner trusts, both prices, and that of a person with rows at several owners."""
     several, of_person = found.run.owners_per_person, found.of_person
     if of_person is None:
         return _both(found)

@@ -43,7 +43,7 @@ class PrintedAnswer:
 
     Attributes:
         compared: what the ledger was compared with; None where there is none.
-        warnings: what does not fail the check, and somebody asked to be told of.
+        warnings: what does not fail the check, and the caller asked to be told of.
         sealed: the stretch of the ledger that an earlier audit priced.
     """
 

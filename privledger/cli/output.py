@@ -97,7 +97,7 @@ def without_effect(why: str, *names: str) -> None:
 
 
 _NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
-"""What a path that cannot be one is refused with: whoever gave it has to give another."""
+"""What a path that cannot be one is refused with: the caller has to give another."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -185,7 +185,7 @@ class Guarded(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words for whoever completes a command that cannot be parsed yet."""
+        """Keep the words for the completion of a command that cannot be parsed yet."""
         ctx.meta[WORDS] = tuple(args)
         return super().parse_args(ctx, args)
 
@@ -240,7 +240,7 @@ def where(error: BaseException) -> str:
 
 
 def say_failure(format_: str, kind: str, message: str, code: int) -> None:
-    """On stdout, for whoever reads it by machine: a failure is never an empty, passing report."""
+    """On stdout, for programs that read it: a failure is never an empty, passing report."""
     if format_ == "json":
         click.echo(json.dumps({"error": kind, "message": clean(message, limit=2000),
                                "exit": code}, indent=2))
@@ -319,7 +319,7 @@ def reading(path: str | Path, people_key: str | None = None) -> Iterator[Ledger]
     """A ledger opened read-only. A history that cannot be folded is a corrupt one.
 
     Args:
-        people_key: the file of its people's key, for who looks somebody up.
+        people_key: the file of its people's key, to look a person up.
     """
     from privledger.guard import Ledger  # an audit alone needs none
 
@@ -376,7 +376,7 @@ public_option = click.option(
 
 @frozen
 class Witness:
-    """What somebody kept elsewhere about a history: a receipt, a head, or nothing."""
+    """What was kept elsewhere about a history: a receipt, a head, or nothing."""
 
     receipt: dict[str, Any] | None = None
     head: str | None = None

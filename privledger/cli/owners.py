@@ -53,8 +53,8 @@ class FederatedFile:
     Attributes:
         prepared: the run as one owner alone would have it; the ledger is an owner's own.
         run: what goes into every mask and signature.
-        address: where whoever trains listens, host:port.
-        coordinator: of whoever trains; it may be an owner.
+        address: where the coordinator listens, host:port.
+        coordinator: its card; it may be an owner.
         cards: of the owners, in the roster's order.
         patience: seconds that one reply may take. attempts: how often a round may be tried.
     """
@@ -78,8 +78,8 @@ class FederatedFile:
 
     @property
     def of_person(self) -> float | None:
-        """Epsilon, at the price's delta, of somebody with rows at as many owners as are declared;
-        None where nobody declares it.
+        """Epsilon, at the price's delta, of a person with rows at as many owners as are declared;
+        None where no owner declares it.
 
         Raises:
             UnsupportedNode: the plan has no price for that.
@@ -93,7 +93,7 @@ class FederatedFile:
         """The card of the roster that a secret is of.
 
         Raises:
-            InvalidPlan: it is of nobody on the roster.
+            InvalidPlan: it is of no owner on the roster.
         """
         for card in self.cards:
             if card == own.card:
@@ -221,7 +221,7 @@ def read_all(paths: Sequence[str]) -> tuple[Run, list[Json]]:
     return next(iter(runs.values())), found
 
 
-# Both ends of a run of several owners: whoever trains, and an owner.
+# Both ends of a run of several owners: the coordinator, and an owner.
 
 @contextmanager
 def _party(found: FederatedFile, own: Identity, table: str) -> Iterator[tuple[Party, Ledger]]:

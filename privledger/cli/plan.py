@@ -230,7 +230,7 @@ def wanted(isolate: bool | None, name: str) -> bool:
     try:
         return not is_shipped(find_learner(name))
     except LearnerError:
-        return False  # it is not there: whoever loads it says so
+        return False  # it is not there: loading it says so
 
 
 def usual_isolation(name: str) -> str:

@@ -38,7 +38,7 @@ ABSENT = "ledger-is-there"
 
 @frozen
 class Sketch:
-    """A learner that nobody wrote a run file for, priced from its schema alone."""
+    """A learner without a run file, priced from its schema alone."""
 
     learner: str | None
     schema: str | None
@@ -76,7 +76,7 @@ def gate_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
 
     Args:
         isolation: how the learner will be kept from the rows; None for what `run` does.
-        new: somebody said that the ledger is yet to be made. Otherwise one that is not there is
+        new: the caller said that the ledger is yet to be made. Otherwise one that is not there is
             one that was lost, with everything that was spent from it.
     """
     try:
@@ -111,7 +111,7 @@ def gate_plan(make: Callable[[], Prepared], policy: Policy, known: Witness,
 
 
 def _absent(prepared: Prepared) -> PrintedAnswer:
-    """Lost, where a receipt of it lies beside its place; else nobody has said that it is new."""
+    """Lost, where a receipt of it lies beside its place; else it was not said to be new."""
     seen = None if is_url(prepared.ledger) else receipt_of(prepared.ledger)
     why = ("restore it, or use --new-ledger (in the policy: new_ledger = true) if it was never "
            "created" if seen is None else

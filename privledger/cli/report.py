@@ -119,7 +119,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def write(output: str, data: bytes, *, confidential: bool) -> None:
-    """The whole file at once: nobody ever sees a half, and an old page stays until then."""
+    """The whole file at once: no reader ever sees a half, and an old page stays until then."""
     try:
         write_whole(Path(output), data, PRIVATE_FILE if confidential else OPEN_FILE)
     except OSError as error:

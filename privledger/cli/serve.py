@@ -65,7 +65,7 @@ class Site:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """GET and nothing else; whoever has not the token, or came by another name, gets nothing."""
+    """GET and nothing else; a client without the token, or by another name, gets nothing."""
 
     server_version, sys_version, protocol_version = "privledger", "", "HTTP/1.0"
     server: _Server
@@ -138,7 +138,7 @@ def _said(status: HTTPStatus, words: str) -> Answer:
 class _Server(ThreadingMixIn, HTTPServer):
     """A thread per connection, on this machine's own address; pages are made one at a time.
 
-    Whoever drips, or says nothing, holds a thread for `REQUEST_SECONDS` and nobody else. When
+    A client that drips, or says nothing, holds one thread for `REQUEST_SECONDS`. When
     all places are taken the oldest connection makes way: a newcomer always gets one.
     """
 
@@ -164,10 +164,10 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nobody's business."""
+        """A client that went away needs no answer."""
 
     def serve_until_idle(self, seconds: float) -> None:
-        """Answer until nobody with the token has asked for so long."""
+        """Answer until no client with the token has asked for so long."""
         self.last = time.monotonic()
         while time.monotonic() - self.last < seconds:
             self.handle_request()

@@ -258,7 +258,7 @@ quiet_option = click.option("--quiet", is_flag=True, expose_value=False, callbac
 
 
 class StepBars:
-    """A bar for each kind of step. No thread draws them: whoever works tells how far it is."""
+    """A bar for each kind of step. No thread draws them: the work tells how far it is."""
 
     def __init__(self) -> None:
         self._began, self._due = monotonic(), dict[str, float]()

@@ -167,7 +167,7 @@ def dated(ledger: Ledger) -> dict[str, Any]:
     return value | {"tree": root(leaves).hex()}
 
 
-# `privledger prove`: a short proof about a ledger, for somebody who does not have it.
+# `privledger prove`: a short proof about a ledger, for a reader who does not have it.
 
 VERIFIER = "verify_proof.py"
 

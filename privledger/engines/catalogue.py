@@ -122,7 +122,7 @@ class Catalogue:
         return _dumped(self, what, top=False)
 
     def _watch(self, what: object, number: int) -> None:
-        """Note when nobody holds a score, or bins that were bought, any more."""
+        """Note when a score, or bins that were bought, are no longer referred to."""
         if type(what) is Score:
             weakref.finalize(what, self._dead.append, ("score", catalogue_name(self.name, number)))
         elif type(what) is Bins and what.cuts:

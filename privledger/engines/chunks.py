@@ -59,7 +59,7 @@ class Bench:
         """The answer to a sealed message.
 
         Raises:
-            EngineError: nobody who has the key wrote it.
+            EngineError: no holder of the key wrote it.
         """
         text = unseal(self.folder.key, ASKED, message)
         head, task = headed(text)
@@ -142,7 +142,7 @@ def _naming(read: Read) -> Callable[[object], str]:
 class ChunkPurse:
     """As `Purse`, for one chunk and one round: what the last release left, and what this leaves.
 
-    Whoever answers again starts where the last release stopped, so a round is charged once
+    A worker that answers again starts where the last release stopped, so a round is charged once
     however often it is run.
     """
 

@@ -110,11 +110,11 @@ class Dask:
     that share the file system. docs/engines.md says how to run one.
 
     Args:
-        client: the cluster's only client. It stays open; whoever made it closes it.
+        client: the cluster's only client. It stays open; its maker closes it.
         chunk_rows: rows of a chunk. What is answered does not depend on it.
         patience: seconds that may pass without any block of chunks being done.
         allow_unencrypted: whether messages may cross a network without TLS. They are sealed all
-            the same, but whoever reaches the scheduler can run code in its workers.
+            the same, but a host that reaches the scheduler can run code in its workers.
 
     Raises:
         EngineError: the cluster is reached without TLS over a network, has another client, or

@@ -86,7 +86,7 @@ class ChunkTable:
     Attributes:
         folder: of the spool. ingested: what it holds. engine: who answers.
         secret: 32 bytes, of all private coins of the table.
-        on_progress: told after every block of a pass; None for nobody.
+        on_progress: told after every block of a pass; None for no report.
     """
 
     folder: Folder
@@ -121,7 +121,7 @@ class ChunkTable:
         """Refuse what cannot go to another process; nothing is read.
 
         Raises:
-            UnsupportedNode: a function that nobody else can load.
+            UnsupportedNode: a function that no other process can load.
         """
         with self._lock:  # numbers are given one after another
             self._catalogue.described(task)
@@ -134,7 +134,7 @@ class ChunkTable:
         """As `Chunks.ask`.
 
         Raises:
-            EngineError: nobody answers. SpoolError: a chunk is gone or changed.
+            EngineError: no worker answers. SpoolError: a chunk is gone or changed.
             DataError: it failed in a worker; what it was may depend on records.
         """
         with self._lock:
@@ -149,7 +149,7 @@ class ChunkTable:
             return merged
 
     def forget(self, session: str) -> None:
-        """A session is over and settled: nobody asks again what was kept for it alone."""
+        """A session is over and settled: what was kept for it alone is not asked for again."""
         with self._lock:
             gone = self._catalogue.dead()
             gone += [("fixed", label_of(label, release))
@@ -242,7 +242,7 @@ class _Asking:
                                    "lines": catalogue.lines}, text)
 
     def _take(self, reply: bytes) -> None:
-        """Add one block, if it is one of this release that nobody answered yet."""
+        """Add one block, if it is one of this release that is not answered yet."""
         try:
             said = message_said(self.table.folder.key, reply)
         except EngineError:

@@ -23,13 +23,13 @@ class Engine(Protocol):
         """Rows of a chunk of tables that it answers."""
 
     def run(self, messages: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
-        """Replies, in any order. One that was lost is left out: whoever asked asks again.
+        """Replies, in any order. One that was lost is left out: the driver asks again.
 
         Args:
             messages: each with the path of its spool, for `worker.bench_of(path).reply(message)`.
 
         Raises:
-            EngineError: nobody can be reached.
+            EngineError: no worker can be reached.
         """
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Which engine somebody wants, by name; and one that is started for a while."""
+"""Which engine is wanted, by name; and one that is started for a while."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ONE: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def settings() -> dict[str, object]:
-    """Dask's configuration for whoever starts a scheduler or workers: `dask.config.set` takes it.
+    """Dask's configuration for starting a scheduler or workers: `dask.config.set` takes it.
 
     No page on HTTP, no spilling of anything to a disk, no profile of what runs, no moving of
     tasks. Memory that was used is kept for the next pass: Dask's own threshold makes every pass
@@ -76,8 +76,8 @@ def local_cluster(workers: int, security: Security | None = None) -> Iterator[Cl
 
     Args:
         workers: how many, of one thread each.
-        security: certificates of everybody; None for fresh ones that nobody else has: without
-            any, whoever has an account on the machine could run code in the workers.
+        security: certificates of all processes; None for fresh ones of this cluster alone: without
+            any, a user with an account on the machine could run code in the workers.
 
     Raises:
         EngineError: it does not start.
@@ -172,7 +172,7 @@ class EngineChoice:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What nobody but the owner may read."""
+        """What only the owner may read."""
         spool = self.spool or str(Path(tempfile.gettempdir()) / "privledger-spool")
         return tuple(Path(one) for one in (self.tls_key, spool) if one is not None)
 

@@ -171,7 +171,7 @@ class Local:
                 yield reply
 
     def _rest(self, team: list[_Worker], threads: list[threading.Thread]) -> None:
-        """Keep those who are idle; whoever still works, or is gone, is ended."""
+        """Keep idle workers; one that still works, or is gone, is ended."""
         for worker, thread in zip(team, threads, strict=True):
             if thread.is_alive() or worker.process.poll() is not None:
                 worker.stop()

@@ -29,7 +29,7 @@ _NONCE, _MARK = 16, 32
 
 
 def seal(key: bytes, purpose: str, text: bytes) -> bytes:
-    """A message for whoever has the key and expects this purpose."""
+    """A message for a holder of the key that expects this purpose."""
     nonce = secrets.token_bytes(_NONCE)
     body = nonce + _masked(key, purpose, nonce, text)
     return body + _mark(key, purpose, body)
@@ -155,7 +155,7 @@ class Spending:
     Attributes:
         label: of grant and filter. cap: of the filter.
         last: the release that all chunks were done with last; "" for none.
-        gone: one before it, whose numbers nobody needs any more; "" for none.
+        gone: one before it, whose numbers are not needed any more; "" for none.
         before: whether earlier grants' spends are there.
     """
 
@@ -238,7 +238,7 @@ def message_said(key: bytes, message: bytes) -> Said:
     """The inverse of `said_to_bytes`.
 
     Raises:
-        EngineError: no reply of somebody who has the key, or none that can be read.
+        EngineError: no reply of a holder of the key, or none that can be read.
     """
     text = unseal(key, SAID, message)
     size = int.from_bytes(text[:8], "little")

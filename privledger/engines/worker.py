@@ -1,6 +1,6 @@
 """A process that answers chunks: messages on its input, replies on its output, and no other word.
 
-It stops when its input ends, which is when whoever started it is gone.
+It stops when its input ends, which is when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def serve_worker() -> None:
         try:
             reply = bench_of(path.decode()).reply(message)
         except Exception:
-            reply = b""  # nobody who has the key wrote it, or the spool is gone
+            reply = b""  # no holder of the key wrote it, or the spool is gone
         send(sink, reply)
 
 

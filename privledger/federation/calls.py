@@ -1,6 +1,6 @@
 """Messages over gRPC with mutual TLS: owners call the one who trains, and answer its questions.
 
-Both sides accept the certificates of the run's cards and no other. Whoever calls is known by its
+Both sides accept the certificates of the run's cards and no other. A caller is known by its
 certificate; what is said is JSON, and checked again by whom it is for. Needs the extra
 `federated`.
 """
@@ -95,11 +95,11 @@ class Called:
 
 @define(eq=False, repr=False)
 class Callers:
-    """Waits on an address for the owners of a run. A context: at its end nobody listens.
+    """Waits on an address for the owners of a run. A context: at its end nothing listens.
 
     Attributes:
         run: what was agreed. cards: of the owners that call.
-        own: of whoever trains.
+        own: of the coordinator.
         address: host and port; port 0 takes a free one, see `port`.
         patience: seconds that one reply may take.
     """
@@ -216,7 +216,7 @@ def answer_calls(party: Party, own: Identity, other: Card, address: str, *,
         silence: seconds without a question after which it is as if it had hung up.
 
     Raises:
-        EngineError: it is not there, is somebody else, or went away before the run was over.
+        EngineError: it is not there, is another owner, or went away before the run was over.
     """
     out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     out.put(written_message({"run": party.run.digest.hex()}))

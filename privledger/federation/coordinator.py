@@ -1,4 +1,4 @@
-"""Whoever trains: asks all owners the same, and learns sums. It holds no row and no secret.
+"""The coordinator: asks all owners the same, and learns sums. It holds no row and no secret.
 
 The learner is the one that fits a single table. Its handle says that the rows are elsewhere, and
 each of its questions is one round.
@@ -153,9 +153,9 @@ class Federation:
         raise self._why
 
     def end(self) -> None:
-        """Tell everybody that the run is over. Owners that read nothing get their charge back."""
+        """Tell all owners that the run is over. Owners that read nothing get their charge back."""
         if self._over and self.statements:
-            return  # it is over by everybody's signature
+            return  # it is over by all owners' signatures
         self._over = True
         for _ in self._replies({"end": self.run.digest.hex()}):
             continue  # where none comes, it ends by itself, at its owner's hand
@@ -198,7 +198,7 @@ class Federation:
         if refused and name == "request":
             self.end()  # owners that granted it get it back
         if refused:
-            return refused[0]  # not tried again; everybody has heard the question
+            return refused[0]  # not tried again; all owners have heard the question
         try:
             return self._combined(name, replies)
         except (PrivledgerError, ValueError, ArithmeticError, MemoryError):

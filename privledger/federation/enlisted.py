@@ -29,7 +29,7 @@ _HELLO = b"privledger federation hello 2\0"
 
 
 def new_key() -> bytes:
-    """A fresh secret Ed25519 key, 32 bytes: whoever has it speaks for its owner."""
+    """A fresh secret Ed25519 key, 32 bytes: its holder speaks for the owner."""
     return Ed25519PrivateKey.generate().private_bytes_raw()
 
 
@@ -84,7 +84,7 @@ class Run:
             1, as an owner that sees the model knows its own share. 0 for `local`.
         least_honest: with fewer owners that do not, no run begins.
         owners_per_person: how many owners may have rows of one person, at most, as all of them
-            declare; None where nobody says, which ledgers of people do not join.
+            declare; None where no owner says, which ledgers of people do not join.
     """
 
     name: str
@@ -172,13 +172,13 @@ class Run:
 
     @property
     def of_person(self) -> Node:
-        """What a run costs somebody with rows at as many owners as are declared.
+        """What a run costs a person with rows at as many owners as are declared.
 
         Whole noises are independent, so it is that many plans, one after another. Of a sum whose
         noise is shared they move one release all together.
 
         Raises:
-            InvalidPlan: nobody declared how many.
+            InvalidPlan: no owner declared how many.
         """
         if self.owners_per_person is None:
             raise InvalidPlan("owners_per_person", "not declared", "given")
@@ -238,7 +238,7 @@ def met(run: Run, hellos: list[Json]) -> dict[str, bytes]:
     """The X25519 keys of all owners, each under its owner's signature for this run.
 
     Raises:
-        NotGranted: somebody is missing, unknown, there twice, or signed something else.
+        NotGranted: an owner is missing, unknown, there twice, or signed something else.
     """
     found: dict[str, bytes] = {}
     for one in hellos:
@@ -273,7 +273,7 @@ def statement(run: Run, name: str, secret: bytes, rounds: int, transcript: bytes
 
 
 def verify_statements(run: Run, statements: list[Json]) -> list[str]:
-    """What is wrong with the statements of a run; empty if one transcript reached everybody.
+    """What is wrong with the statements of a run; empty if one transcript reached all owners.
 
     It says nothing of the ledgers themselves: each has `verify`, and its receipt is in here.
     """

@@ -86,7 +86,7 @@ class Attempt:
 
 
 class SecureSum(Protocol):
-    """How an owner hides its vector from whoever adds up."""
+    """How an owner hides its vector from the coordinator."""
 
     def masked(self, vector: Words, attempt: Attempt) -> Words:
         """The vector under the masks of one attempt. Raises `NotGranted` for a second one."""
@@ -162,7 +162,7 @@ def _pair_key(secret: X25519PrivateKey, keys: dict[str, bytes], other: str, firs
 
 
 def _stream(shared: bytes, attempt: Attempt, size: int) -> Words:
-    """Words that both of a pair know and nobody else."""
+    """Words that only both of a pair know."""
     key: bytes = HKDF(SHA256(), SEED_BITS // 8, attempt.run,
                       b"privledger mask 1\0" + attempt.context).derive(shared)
     data: bytes = Cipher(ChaCha20(key, _NONCE), None).encryptor().update(bytes(8 * size))

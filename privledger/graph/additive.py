@@ -93,7 +93,7 @@ class DiscreteGaussian:
         count("DiscreteGaussian sensitivity", self.sensitivity, most=MOST_COUNT)
 
 
-# --- Costs that somebody vouches for. Marked as asserted wherever they appear.
+# --- Costs that an author vouches for. Marked as asserted wherever they appear.
 
 
 def _check_why(name: str, why: object) -> None:
@@ -103,7 +103,7 @@ def _check_why(name: str, why: object) -> None:
 
 @frozen(cache_hash=True)
 class Asserted:
-    """An (epsilon, delta)-DP cost that somebody vouches for; pure DP if delta is 0."""
+    """An (epsilon, delta)-DP cost that an author vouches for; pure DP if delta is 0."""
 
     epsilon: float = field(converter=plain_float)
     why: str
@@ -117,7 +117,7 @@ class Asserted:
 
 @frozen(cache_hash=True)
 class AssertedZCDP:
-    """A zero-concentrated-DP cost `rho` (nats) that somebody vouches for."""
+    """A zero-concentrated-DP cost `rho` (nats) that an author vouches for."""
 
     rho: float = field(converter=plain_float)
     why: str

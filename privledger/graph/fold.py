@@ -43,12 +43,12 @@ from privledger.graph.nodes import (
 from privledger.graph.register import leaf_cost
 from privledger.rounding import multiply_up, up
 
-# Prices that are computed once. What a ledger charges by is kept apart from everybody else's.
+# Prices that are computed once. What a ledger charges by is kept apart from other callers' prices.
 #
 # A cache keeps the first node that was asked about as its key. If that node is a stranger's, the
 # stranger can change it afterwards, into another node of the same hash: 2.0**61 and 1.0 have one,
-# and the second would have the first one's price. So a key is a copy that nobody else holds.
-# Beside that a ledger decides by a cache of its own, of which nobody else was ever handed a
+# and the second would have the first one's price. So a key is a copy that no caller holds.
+# Beside that a ledger decides by a cache of its own, of which no caller was ever handed a
 # result.
 
 P = ParamSpec("P")
@@ -70,8 +70,8 @@ def charging() -> Iterator[None]:
 
 @contextmanager
 def unshared() -> Iterator[None]:
-    """Here whoever asks for prices made every node, from a text or by `own_copy`, and hands none
-    of them to anybody: none is copied again."""
+    """Here the caller made every node, from a text or by `own_copy`, and hands none
+    of them on: none is copied again."""
     token = _OWN.set(True)
     try:
         yield
@@ -98,7 +98,7 @@ def own_copy(node: Node) -> Node:
     """The same tree, made afresh; what was shared in it is shared again.
 
     Raises:
-        InvalidPlan: somebody put into a record what does not belong there.
+        InvalidPlan: a record holds what does not belong there.
         InvalidMechanism: a record that checked itself failed.
     """
     return _copied(node, {})  # type: ignore[no-any-return]
@@ -130,7 +130,7 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
 
 def remembered(most: int) -> Callable[[Callable[Concatenate[Node, P], T]],
                                       Callable[Concatenate[Node, P], T]]:
-    """`lru_cache` of `most` entries, twice: for charges, and for whoever asks for a price.
+    """`lru_cache` of `most` entries, twice: for charges, and for other callers.
 
     The function's first argument is a node; it may not keep it. Every call that is not answered
     from the cache looks at the time that pricing may take (`accounting.deadline`).
@@ -142,7 +142,7 @@ def remembered(most: int) -> Callable[[Callable[Concatenate[Node, P], T]],
             if _OWN.get() or _CHARGING.get():
                 return function(key.node, *given, **named)
             key.node = own_copy(key.node)
-            token = _OWN.set(True)  # whatever is inside of it is nobody else's either
+            token = _OWN.set(True)  # what is inside of it is no caller's either
             try:
                 return function(key.node, *given, **named)
             finally:

@@ -260,7 +260,7 @@ def several_of_many(rounds: int, participations: int, node: Node) -> Repeat:
     """A plan whose price covers `rounds` rounds of `node`, where each record is in a uniformly
     drawn set of `participations` of them: so many random allocations (docs/proofs/allocation.md).
 
-    For plans and for runs that somebody else makes; the guard draws no such sets.
+    For plans and for runs that other programs make; the guard draws no such sets.
 
     Args:
         rounds: t. participations: k, at most t. node: one round, as in a `RandomAllocation`.
@@ -530,11 +530,11 @@ def holds(node: Node, kind: type) -> bool:
     return any(isinstance(one, kind) for one in below(node))
 
 
-# --- Parts of a plan that somebody vouches for: no guard sees what they read.
+# --- Parts of a plan that an author vouches for: no guard sees what they read.
 
 
 def runs_elsewhere(plan: Node) -> bool:
-    """Whether somebody vouches for a part of `plan`: it runs where no guard sees what it reads."""
+    """Whether an author vouches for a part of `plan`: it runs where no guard sees what it reads."""
     return holds(plan, Asserted) or holds(plan, AssertedZCDP)
 
 

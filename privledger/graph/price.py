@@ -124,7 +124,7 @@ def tradeoff(node: Node, relation: Relation = "add_remove") -> Tradeoff:
 def tpr(node: Node, fpr: float, relation: Relation = "add_remove") -> float:
     """The true positive rate, at most, of an attacker whose false positive rate is `fpr`.
 
-    One point of `tradeoff`: whoever sees the output of `node` and guesses whether one record
+    One point of `tradeoff`: an attacker sees the output of `node` and guesses whether one record
     was there.
 
     >>> from privledger.graph import Gaussian

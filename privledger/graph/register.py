@@ -196,7 +196,7 @@ MOST_CASES = 16
 
 
 def _groups(mechanism: PartitionSelection, relation: Relation, orders: Orders) -> Cost:
-    """The dearest case of how many of a person's groups hold nobody else."""
+    """The dearest case of how many of a person's groups hold no other person."""
     k, alone = mechanism.groups_per_person, mechanism.shown_alone
     if mechanism.noise == "geometric":
         each = part_up(k / Fraction(mechanism.scale))

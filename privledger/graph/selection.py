@@ -173,7 +173,7 @@ LEAST_SHOWN = 9e-13
 class PartitionSelection:
     """Which groups have a noisy number of people of at least `threshold`, and that number.
 
-    A person speaks for at most `groups_per_person` groups; a group of nobody is never published.
+    A person speaks for at most `groups_per_person` groups; an empty group is never published.
     Stated for add-or-remove-one only (docs/proofs/partition-selection.md).
 
     Attributes:

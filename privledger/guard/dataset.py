@@ -87,7 +87,7 @@ class Dataset(Uncopied):
             NotGranted: the features are private here, or the handle is a part or a sample.
         """
         held = self._public("features").features
-        # Views: somebody who gives one another shape does not change what the guard reads.
+        # Views: a caller that gives one another shape does not change what the guard reads.
         arrays = tuple(held.arrays[held.schema.feature_index(column.name)].view()
                        for column in self.schema.features)
         return Columns(self.schema, arrays, held.n_rows)
@@ -436,7 +436,7 @@ class Allocation:
     """One pass of rounds over a handle's records, for one `RandomAllocation` node of a plan.
 
     Attributes:
-        steps: how many rounds; each record, or person, is in one, which nobody learns.
+        steps: how many rounds; each record, or person, is in one, which is secret.
         token: identity: another pass is another allocation, whose coins are new.
     """
 

@@ -135,7 +135,7 @@ class ForeignGrant(Opaque):
 
         Raises:
             NotGranted: it costs more than was reserved, or none is left, or this is not the
-                process that reserved. Whoever calls must stop before anything is updated.
+                process that reserved. The caller must stop before anything is updated.
         """
         with self._lock:
             if not self.active:

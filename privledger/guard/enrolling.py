@@ -38,7 +38,7 @@ class EnrolmentState:
 
 
 class _Moved(Exception):
-    """Somebody enrolled people meanwhile."""
+    """Another process enrolled people meanwhile."""
 
 
 @define(eq=False, repr=False)
@@ -151,7 +151,7 @@ def person_record(history: History, enrolling: Enrolling, person: object) -> Per
     """What the person of an id spent, over all tables.
 
     Raises:
-        NotGranted: no key. DataError: nobody is known by the id, or it cannot be one.
+        NotGranted: no key. DataError: no person is known by the id, or it cannot be one.
     """
     if history.state.unit != "person":
         raise InvalidValue("person", "an id", "left out: this ledger protects rows")

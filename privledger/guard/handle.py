@@ -134,7 +134,7 @@ class Session(Opaque):
                 to a node that the plan still holds under the handle's derivation.
             query: from a handle of this session's data.
             rollover: under a filter, the number of rounds left: each record's contribution is
-                scaled down to what it can still pay per round, so nobody is left out.
+                scaled down to what it can still pay per round, so none is left out.
 
         Returns:
             One array per block (the array itself for one block), of shape (cells, width) with
@@ -210,7 +210,7 @@ class Session(Opaque):
     def close(self, failed: type[BaseException] | None = None, *, back: bool = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
         failed is handed back; any other keeps its whole charge: one that is closed by hand says
-        that its work was done, and nobody here sees where. A `with` block that touched nothing is
+        that its work was done, which is not seen from here. A `with` block that touched nothing is
         handed back however it ends, unless a part of its plan runs elsewhere.
 
         Args:
@@ -241,7 +241,7 @@ class Session(Opaque):
 class LedgerHandle(Opaque):
     """What a learner may ask of the ledger behind its data. `Ledger` is for the ledger's owner.
 
-    It can spend what is left, as everybody who holds guarded data can, and read totals. It cannot
+    It can spend what is left, as every holder of guarded data can, and read totals. It cannot
     protect or append tables, look at records or at the history, correct, or close.
     """
 

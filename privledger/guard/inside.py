@@ -48,7 +48,7 @@ class Inside:
         meter: what the plan still admits. log: what was charged, in order.
         spends: of the grant's filters.
         policy: the ledger's; None where it has none.
-        vouched: whether somebody gave a reason, so that asserted questions may be asked.
+        vouched: whether a reason was given, so that asserted questions may be asked.
         members: who is behind each handle.
         runs: of sparse vector and of correlated noise, by the guard's own copy of what stands for
             each.
@@ -83,7 +83,7 @@ class Inside:
 
         Raises: as `guarded`.
         """
-        self.leave.touched = True  # the vault says so too, whoever opens it
+        self.leave.touched = True  # the vault says so too, however it is opened
 
         def answer() -> T:
             # Floating-point warnings would tell which records overflow, also as exceptions.

@@ -97,7 +97,7 @@ class Ledger(Teller):
                 request must fit all that it matches. Fixed for ever, like the budget.
             policy: what may be asked for; anything else is refused before it is read. Kept in
                 the history, and its limits of single tables become caps.
-            unit: whom the promise is about: `row`, where nobody has more than one, or `person`,
+            unit: whom the promise is about: `row`, where no person has more than one, or `person`,
                 with all rows in all tables of the ledger; fixed for ever.
             people_key: for unit `person`: the path of a file that `privledger people-key` made,
                 or bytes. The ledger keeps a check value of it, and digests of ids under it.
@@ -120,7 +120,7 @@ class Ledger(Teller):
 
         Args:
             people_key: for unit `person`, as `create`; without it no table can be protected, and
-                nobody looked up.
+                no person looked up.
 
         Raises:
             InvalidValue: another key than the ledger's.
@@ -183,7 +183,7 @@ class Ledger(Teller):
             try:
                 return create()
             except LedgerError:
-                if tries:  # not because somebody else was first: then it would be there
+                if tries:  # not because another process was first: then it would be there
                     raise
         raise AssertionError("not reached")
 
@@ -290,7 +290,7 @@ class Ledger(Teller):
             scope: draw on a filter scope that is already paid for; `plan` is then an
                 `IndividualFilter` equal to the scope's, around what will run.
             labels: text under names, such as {"team": "a"}, that caps may match.
-            lease: seconds after which whoever opens the ledger may record the holder as gone,
+            lease: seconds after which the next opener of the ledger may record the holder as gone,
                 for holders on other hosts. The charge stays either way, and a holder that is
                 alive may still settle.
             claimed: epsilon that a paper states for this plan at `delta`, or None where it
@@ -405,7 +405,7 @@ class Ledger(Teller):
             person: an id, in a ledger with unit `person` that was opened with its key.
 
         Raises:
-            DataError: nobody is known by that id, or it cannot be one.
+            DataError: no person is known by that id, or it cannot be one.
         """
         if (row is None) == (person is None):
             raise InvalidValue("record", "both or none", "a row, or person=")

@@ -45,7 +45,7 @@ def own_leaf(mechanism: Any) -> Any:
     if type(mechanism) is Correlated:
         return from_json(to_json(mechanism))
     if type(mechanism) not in LEAF_TYPES:
-        return mechanism  # whoever samples from it refuses it by its exact type
+        return mechanism  # the sampler refuses it by its exact type
     copy: Node = attrs.evolve(mechanism)
     if not is_plain(copy):
         raise UnsupportedNode(f"a {type(mechanism).__name__} with numbers that are not the "
@@ -69,7 +69,7 @@ def remember_schema(vault: Vault, schema: Schema) -> None:
 
 
 def forget_dead(vault: Vault) -> None:
-    """Drop the copies of what nobody holds any more."""
+    """Drop the copies of what is no longer referred to."""
     for place, (original, _) in list(vault.copies.items()):
         if original() is None:
             vault.copies.pop(place, None)
@@ -81,7 +81,7 @@ class Copies:
     """Copies of one question for one vault. Never leaves the guard.
 
     Every object is built by the constructor of its exact type, from fields that were checked
-    first: no value of a strange type, and no array that somebody else holds, reaches it.
+    first: no value of a strange type, and no array that a caller holds, reaches it.
 
     Attributes:
         vault: whose rows they will be asked of; it keeps the copies of shared objects.
@@ -149,7 +149,7 @@ class Copies:
             return None
         if word == "array":
             if type(value) is np.ndarray and value.dtype.kind in "biuf":
-                return value.copy()  # before it is checked: nobody changes it between
+                return value.copy()  # before it is checked: it does not change between
             return value if part.sliced and type(value) is slice else refuse(value)
         if word == "function":
             return value  # an unverified claim, recorded as asserted

@@ -52,7 +52,7 @@ def forbids(history: History, asked: Granted | ScopeOpened, plan: Node,
 
 
 def learner_of(asked: Granted | ScopeOpened) -> str:
-    """Who asks; nobody in particular for a scope."""
+    """Who asks; empty for a scope."""
     return asked.learner if isinstance(asked, Granted) else ""
 
 

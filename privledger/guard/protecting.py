@@ -55,8 +55,8 @@ class Chunking:
 
     Attributes:
         engine: who answers. spool: folder that stays, or None for one that goes with the table.
-        progress: told how many rows were ingested; None for nobody.
-        passes: told how many chunks of a pass are done, and of how many; None for nobody.
+        progress: told how many rows were ingested, or None.
+        passes: told how many chunks of a pass are done, and of how many, or None.
     """
 
     engine: Engine
@@ -362,7 +362,7 @@ def _protected_chunks(
 
 def know_again(vault: Vault, key: bytes | None, mark: str | None) -> None:
     """By the mark that the owner's key leaves on these rows a later process finds them again, and
-    by a key made of it what was kept about them. Without one nobody does."""
+    by a key made of it what was kept about them. Without one that cannot be done."""
     if key is not None and mark is not None:
         vault.version = f"mark:{mark}"
         vault.sealing = hmac.digest(key, b"privledger kept answers 1", "sha256")

@@ -58,7 +58,7 @@ class Answered:
 
 @frozen(eq=False)
 class KeptQuestion:
-    """One question as the guard asks it, in copies that nobody else holds.
+    """One question as the guard asks it, in copies that no caller holds.
 
     Attributes:
         seal, vault: of the table.
@@ -152,7 +152,7 @@ def _written(array: object) -> KeptArray | None:
 
 
 def value_of(answer: Answer) -> object:
-    """The released value, bit for bit, in arrays that nobody else holds."""
+    """The released value, bit for bit, in arrays that no caller holds."""
     arrays = [np.array(one["values"], dtype=_KINDS[one["kind"]]).reshape(one["shape"])
               for one in answer.values]
     return arrays[0] if len(arrays) == 1 else arrays
@@ -185,7 +185,7 @@ class Recall:
 
         Args:
             sealing: the table's key. An answer with another seal than by it, or without one, may
-                be anybody's invention who can settle a grant: it is as good as none.
+                be the invention of a process that can settle a grant: it is as good as none.
 
         Raises:
             LedgerCorrupt: an entry does not follow the one before; nothing is recalled.

@@ -61,8 +61,8 @@ from privledger.ledger.view_records import took_nothing
 from privledger.rounding import non_negative
 
 # Waiting for budget: a place in the history's line, and a look from time to time.  Nothing is
-# held while one waits: no lock, no budget, no row. Whoever is killed leaves a place that ends
-# with its process, or with its own time where nobody can see the process.
+# held while one waits: no lock, no budget, no row. A killed process leaves a place that ends
+# with its process, or with its own time where the process cannot be seen.
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
@@ -97,7 +97,7 @@ def queue_place(asked: Granted | ScopeOpened, charge: Charge,
 
 def check_turn(state: State, rule: FilterRule, asked: Granted | ScopeOpened,
                charge: Charge, ended: Container[str] = ()) -> None:
-    """Raise `Over` where it is somebody else's turn, who waits for what is asked for.
+    """Raise `Over` where it is the turn of another request, which waits for what is asked for.
 
     Args:
         ended: places that are known to be over.
@@ -129,8 +129,8 @@ def _clear(history: History, learner: str) -> None:
 
 
 def _waits_for_others(place: QueuePosition, known: tuple[Limit, ...]) -> bool:
-    """Whether what it waits for may come without what its own process holds. Else it orders nobody:
-    it could wait for ever, and hold up all others for nothing."""
+    """Whether what it waits for may come without what its own process holds. Else it holds up none:
+    it could wait for ever."""
     return can_come(demand_of(place, known), known,
                     lambda refund: refund.process != place.process)
 
@@ -180,13 +180,13 @@ def granted_in_turn(history: History, asked: Granted, lines: Callable[[State], l
 
 # One open grant at a time on a filter scope: who is there, whether to wait, and for how long.  A
 # grant that is open counts with its worst case for every record. So two open ones would leave
-# each other nothing, and both would release noise alone. That is private, and of no use to
-# anybody.
+# each other nothing, and both would release noise alone. That is private, and of no
+# use.
 
 
 MOST_WAIT = 3600.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25
-# Open grants on scopes: the process and thread that asked, and whether anybody still holds it.
+# Open grants on scopes: the process and thread that asked, and whether it is still held.
 _HERE: dict[str, tuple[int, int, weakref.ref[object]]] = {}
 
 
@@ -199,13 +199,13 @@ def patience(wait: object) -> float:
 
 
 def note_open(grant: str, held: object) -> None:
-    """This thread holds `grant`, and would wait for itself; if `held` goes, nobody settles it."""
+    """This thread holds `grant`, and would wait for itself; if `held` goes, it is never settled."""
     _HERE[grant] = os.getpid(), threading.get_ident(), weakref.ref(held)
 
 
 class Asking:
     """Stands for a grant until there is a session. It goes with the frame that asks, so a request
-    that is interrupted right after it was granted blocks nobody."""
+    that is interrupted right after it was granted blocks no other."""
 
 
 def note_over(grant: str) -> None:
@@ -252,7 +252,7 @@ def once_alone(history: History, scope: Scope, lines: Callable[[State], list[Eve
             return history.commit(lines)
         except ScopeBusy as busy:
             if history.mark_crashed() or _mark_dropped(history, busy.grants):
-                continue  # whoever held it is gone
+                continue  # its holder is gone
             if any(grant in _HERE and _HERE[grant][:2] == (os.getpid(), threading.get_ident())
                    for grant in busy.grants):
                 raise _busy(scope.name, busy.grants, "this thread holds it, so waiting would never "
@@ -310,7 +310,7 @@ def reserve(history: History, asked: Asked, plan: Node,
 
     Args:
         asked: a grant or a scope, without its units.
-        plan: built from its text; nobody else holds it.
+        plan: built from its text; no caller holds it.
         patience: seconds to wait in line for what does not fit yet.
 
     Returns:
@@ -363,7 +363,7 @@ def _reserved(history: History, asked: Asked, lines: Callable[[State], list[Even
               patience: float) -> list[Entry]:
     try:
         if history.state.rule is not None and not _fits(history, lines):
-            history.look(lines)  # nobody gave anything back meanwhile: no lock, no fsync
+            history.look(lines)  # nothing was given back meanwhile: no lock, no fsync
         return history.commit(lines)
     except Over as over:
         if over.refusal.line and history.ask_who_left():
@@ -472,7 +472,7 @@ def _check_scope(state: State, scope: Scope, data: str) -> None:
 
 def _check_order(state: State, scope: Scope, asked: Granted, here: Container[str]) -> None:
     """Refuse rows that may stand in another order than before: what each has spent is kept by its
-    place. Whoever was not there compares keyed marks; without one nobody knows."""
+    place. Another process compares keyed marks; without one it cannot be known."""
     before = [grant.event for grant in state.grants.values() if grant.event.scope == scope.name
               and grant.grant not in here and not took_nothing(grant)]
     if state.unit == "row" and any(event.mark is None or event.mark != asked.mark

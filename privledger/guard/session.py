@@ -1,7 +1,7 @@
 """An open grant. Learners hold a `Session` before it; nothing here leaves the guard.
 
 The plan is the one that was stored and read back, and whether rows were touched is noted by the
-vault. One lock for one grant, taken here and by nobody else.
+vault. One lock for one grant, taken here and nowhere else.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class GrantedPlan:
     def close(self, failed: type[BaseException] | None = None, *,
               back: bool | None = False) -> None:
         """Itemise and settle in one durable transaction. A grant that touched nothing and
-        failed is handed back, unless a part of its plan runs elsewhere, where nobody here sees
+        failed is handed back, unless a part of its plan runs elsewhere, where it is not seen
         whether it did; any other keeps its whole charge.
 
         Args:

@@ -87,7 +87,7 @@ def spent_before(
 
 
 def _own(taken: NDArray[np.int64], grant: GrantState, scope: Scope) -> NDArray[np.int64]:
-    """What a grant says it took. Nobody pays less than nothing, which would give back what others
+    """What a grant says it took. No record pays less than zero, which would give back what others
     took: that counts as its worst case, and what is more than a whole cap as a whole cap."""
     return np.where(taken < 0, worst_of(grant, scope), np.minimum(taken, RECORD_UNITS))
 
@@ -96,7 +96,7 @@ def people_before(store: Store, state: State, scope: Scope, places: NDArray[np.i
                   skip: str) -> NDArray[np.int64]:
     """As `spent_before` under unit person, for people at `places`: over all tables.
 
-    A grant that crashed counts its worst case for everybody in its table.
+    A grant that crashed counts its worst case for all in its table.
     """
     spent = np.zeros(len(places), dtype=np.int64)
     for grant in grants_of(state, scope.name, ""):
@@ -197,12 +197,12 @@ class Spends:
         return people_before(store, state, scope, self.standing.places, self.grant)
 
     def vectors(self) -> Iterator[tuple[VectorNote, float, dict[str, bytes]]]:
-        """Of each filter that somebody paid under: what the settlement names, the cap, and what
+        """Of each filter that a record paid under: what the settlement names, the cap, and what
         is to be stored."""
         for scope, spend in self._taken.values():
             try:
                 taken, rounds = spend.taken(), spend.rounds
-            except SpoolError:  # lost with a chunk: everybody is taken to have paid the worst
+            except SpoolError:  # lost with a chunk: all are taken to have paid the worst
                 continue
             name = f"spend:{self.grant}:{scope.name}"
             if self.standing is None:

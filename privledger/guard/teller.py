@@ -1,4 +1,4 @@
-"""What the owner and whoever holds guarded data may ask of a ledger: totals, grants, scopes."""
+"""What the owner and a holder of guarded data may ask of a ledger: totals, grants, scopes."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _outside_filters(plan: Node) -> list[tuple[Node, bool]]:
 
 def _divides(node: Parallel, facts: TableFacts) -> bool:
     """Whether a person may be in two parts that are asked: by coins, and by positions of people,
-    everybody is in one."""
+    each person is in one."""
     if facts.most_rows == 1 or node.certificate == "iid_per_record" or (
             node.certificate == "index" and facts.relation != "replace_label"):
         return False
@@ -168,11 +168,11 @@ _LONGEST_NAME = 1000
 
 @frozen(eq=False)
 class Request:
-    """A plan that somebody wants reserved; the fields are the arguments of `Ledger.request`.
+    """A plan to be reserved; the fields are the arguments of `Ledger.request`.
 
     Attributes:
         wait: seconds to wait for budget; None for what the ledger's owner said.
-        isolation: how the learner is kept from the rows, by the word of whoever asks for it.
+        isolation: how the learner is kept from the rows, by the word of the caller.
         shares: whether what is released is one owner's share of noise that several owners add,
             by the word of a party to their run, which lets out nothing but their masked sum.
     """
@@ -194,10 +194,10 @@ class Teller(Uncopied):
     """Answers from one history, and reserves in it; it neither protects nor corrects.
 
     Attributes:
-        on_release: told the number of releases after each; None for nobody.
-        on_rows: told how many rows of a table went to chunks; None for nobody.
-        on_chunks: told how many chunks of a pass are done, and of how many; None for nobody.
-        owner_labels: what every grant carries, by the owner's word; None: whoever asks says.
+        on_release: told the number of releases after each, or None.
+        on_rows: told how many rows of a table went to chunks, or None.
+        on_chunks: told how many chunks of a pass are done, and of how many, or None.
+        owner_labels: what every grant carries, by the owner's word; None: the caller says.
     """
 
     def __init__(self, store: Store, source: NoiseSource, *, writable: bool = True,
@@ -218,7 +218,7 @@ class Teller(Uncopied):
 
     @property
     def budget(self) -> Budget:
-        """The promise: a copy, so that nobody changes what is decided by."""
+        """The promise: a copy, so that what is decided by does not change."""
         budget = self._history.state.budget
         assert budget is not None
         return Budget(budget.epsilon, budget.delta, budget.failure)

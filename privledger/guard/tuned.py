@@ -6,7 +6,7 @@ trial can ask for more than one run. The ledger itemises one release, the node: 
 trials, and what the others released, are in no entry. Only the best trial's answer is returned.
 
 In one process the caller's code sees every trial while it runs. The theorem covers publishing
-the best one only: whoever keeps, shows or acts upon another one has left it.
+the best one only: a caller that keeps, shows or acts upon another one has left it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TuningRun(Inner, Protocol):
 
 
 Branching = Callable[[Node, bool], TuningRun]
-"""Opens a run for a plan; whether somebody vouches for what it asserts."""
+"""Opens a run for a plan; whether an author vouches for what it asserts."""
 Shown = Callable[[Any], Any]
 """What a learner gets for a run."""
 

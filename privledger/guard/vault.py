@@ -2,8 +2,8 @@
 
 What stands behind the handles that learners hold is found by identity, here only. A handle has no
 fields: whatever walks fields, copies, pickles, weak references, closures or bound methods finds
-nothing there. `_hide` and `_behind` have private names; whoever calls them in the same process
-breaks in (docs/known-limits.md), and nobody else gets at rows or at an owner's ledger.
+nothing there. `_hide` and `_behind` have private names; code that calls them in the same process
+breaks in (docs/known-limits.md), and no other code gets at rows or at an owner's ledger.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _hide(handle: object, what: object) -> None:
 
     `what` must not lead back to the handle: the two would keep each other for ever.
     """
-    # A function of the module, not a bound method: callbacks can be read by whoever has the handle.
+    # A function of the module, not a bound method: callbacks can be read by a holder of the handle.
     place = _Place(handle, _forget)
     place.number = id(handle)
     _BEHIND[place.number] = place, type(handle), what
@@ -97,7 +97,7 @@ class Pass:
 
 
 def _lasting(rows: Rows) -> Rows:
-    """The same records, with features that nobody can change: learners will hold them too."""
+    """The same records, with features that cannot change: learners will hold them too."""
     arrays = tuple(fixed(array) for array in rows.features.arrays)
     return Rows(Columns(rows.features.schema, arrays, rows.n), rows.target, rows.source,
                 people=rows.people)
@@ -188,7 +188,7 @@ class Vault(Uncopied):
             self.__rows.forget(session)
 
     def discard(self) -> None:
-        """Remove the copy of the rows on disk, if there is one that nobody asked to keep."""
+        """Remove the copy of the rows on disk, if there is one that was not to be kept."""
         if isinstance(self.__rows, ChunkTable):
             self.__rows.close()
 
@@ -218,7 +218,7 @@ class Vault(Uncopied):
 
         Args:
             people: as `Rows.people`, of all rows; given exactly where the unit is a person. What
-                rows weigh is found anew, since somebody may have more of them now.
+                rows weigh is found anew, since a person may have more of them now.
         """
         old = self.__rows
         if isinstance(old, ChunkTable):
@@ -299,7 +299,7 @@ def _vault_of(seal: object) -> Any:
     """The vault behind a seal.
 
     Raises:
-        NotGranted: this is no seal, or one that nobody put on anything.
+        NotGranted: this is no seal, or one that was put on nothing.
     """
     vault = _behind(seal) if type(seal) is Seal else None
     if vault is None:

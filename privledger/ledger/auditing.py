@@ -52,7 +52,7 @@ def chain_findings(store: Store, most: int = 100) -> tuple[list[Finding], str]:
 
 
 class Watch(Protocol):
-    """Whoever goes along with an audit, so that nothing is read or parsed twice.
+    """What goes along with an audit, so that nothing is read or parsed twice.
 
     Beside `row`, it may have methods `on_granted` and so on, of a line and the state after it,
     and `ended`, of a grant that the compact state lets go of.
@@ -143,7 +143,7 @@ class _Nobody:
     """No watch."""
 
     def row(self, index: int, digest: str) -> None:
-        """Nobody looks."""
+        """Nothing looks."""
 
 
 def _watched(look: Look) -> Callable[[Seen, Line, State | None], Findings]:

@@ -225,7 +225,7 @@ def state_folder() -> Path:
 
 
 def is_known(location: str, uuid: str, seal: str) -> bool:
-    """Whether a process of this user made the checkpoint; memory is nobody else's anyway."""
+    """Whether a process of this user made the checkpoint; memory is this process's anyway."""
     return location == ":memory:" or seal in _read_seals(state_path(uuid, "seals"))
 
 
@@ -241,7 +241,7 @@ def remember_checkpoint(location: str, uuid: str, seal: str) -> None:
 
 
 def state_path(uuid: str, kind: str) -> Path:
-    """The name comes from a file that anybody may have written: only its hash is used."""
+    """The name comes from a file that an attacker may have written: only its hash is used."""
     name = hashlib.sha256(uuid.encode("utf-8", "replace")).hexdigest()
     return state_folder() / f"{name}.{kind}"
 
@@ -277,7 +277,7 @@ class Receipt:
             one history; unlike `epsilon` it also moves when a refund is spent again. It lies in
             the file, so an old copy brings the old counter back: keep the receipt elsewhere.
         unit: whom the promise is about: `row`, or `person`, with all rows in all tables.
-        time: when it was made, by the clock of whoever made it; empty where nobody said. Two
+        time: when it was made, by the clock of its maker; empty where none was said. Two
             receipts of one state are equal whenever they were made.
     """
 

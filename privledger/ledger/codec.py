@@ -355,8 +355,8 @@ def decode(kind: str, body: Any) -> Event:
     """The event that a body says; `Unknown` for a kind that this version does not know.
 
     Nothing is refused here: a field that is missing or cannot be read is left out, and asking
-    the event for it raises `Unreadable`. So is what should be a text and is none: nobody could show
-    it. Types of numbers are not looked at (an audit does).
+    the event for it raises `Unreadable`. A text that cannot be read is left out, too:
+    it could not be shown. Types of numbers are not looked at (an audit does).
     """
     cls = EVENTS.get(kind)
     event: Any = Unknown(kind) if cls is None else object.__new__(cls)

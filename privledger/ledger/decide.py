@@ -64,7 +64,7 @@ class Refusal:
     Attributes:
         broken: why the promise no longer holds, after a correction; else empty.
         scope: whose budget it is that does not suffice: the ledger's, or a cap's.
-        line: the budget for which somebody waits whose turn it is; else empty.
+        line: the budget for which a request waits whose turn it is; else empty.
     """
 
     rule: FilterRule

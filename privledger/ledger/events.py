@@ -76,7 +76,7 @@ class Answer:
     Attributes:
         asked: sha256 that tells the question, the mechanism and the version of the table.
         values: one for each array.
-        seal: HMAC over ledger, grant, `asked` and `values`, by a key that whoever guards the
+        seal: HMAC over ledger, grant, `asked` and `values`, by a key that the guard of the
             table has; None in files of earlier versions.
     """
 
@@ -245,7 +245,7 @@ class Protected(_Event):
 class Enrolled(_Event):
     """A table's people were given places, those whom the ledger did not know yet.
 
-    One for every time that a table is protected or appended to, whoever is in it: that there is
+    One for every time that a table is protected or appended to, empty or not: that there is
     one tells nothing.
 
     Attributes:
@@ -265,7 +265,7 @@ class ScopeOpened(_Event):
     """An individual filter was paid for once; grants may draw on it.
 
     Assumes nothing about the table: under unit `row` the first grant binds it to one, under
-    `person` it is for everybody in every table.
+    `person` it is for all people in every table.
     """
 
     kind: ClassVar[str] = "scope"
@@ -339,7 +339,7 @@ class Refused(_Event):
         rules: names of those rules.
         limit: the budget that did not suffice: the ledger's, or a cap's title.
         waits: its place in the line, if it waits for budget; see `privledger.ledger.line`.
-        left_line: the grant whose place this ends: whoever waited gave up. Neither is counted.
+        left_line: the grant whose place this ends: its request gave up. Neither is counted.
     """
 
     kind: ClassVar[str] = "refused"

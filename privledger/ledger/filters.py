@@ -328,7 +328,7 @@ def _fits_as_a_whole(cost: Cost, budget: Budget) -> bool:
 #
 # A window is a period with a public name. The owner opens one by an entry of the history; a
 # charge belongs to the window that was open when it was reserved. No clock decides: one that
-# jumps, or that somebody sets, would free budget. Nothing is given back when a window ends.
+# jumps, or that is set by hand, would free budget. Nothing is given back when a window ends.
 
 _FEW = 20  # caps that are looked at one by one
 _LONGEST = 200

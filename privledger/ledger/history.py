@@ -1,7 +1,7 @@
 """History: the only code that appends. Everything goes through `commit`, under the store's lock.
 
 Threads that commit at the same time share one transaction: each puts its decision into a queue,
-the first of them decides all in that order, and everybody waits for the one write.
+the first of them decides all in that order, and all of them wait for the one write.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def fold_rows(rows: Iterable[Row], *, compact: bool,
               ended: Callable[[GrantState], None] | None = None) -> State | None:
     """The state of a whole history, every hash checked; None if there is anything wrong with it.
 
-    None also where a compact state is too small. Whoever gets None folds the entries one by one,
-    which says what is wrong.
+    None also where a compact state is too small. A caller that gets None folds the entries one by
+    one, which says what is wrong.
 
     Args:
         ended: as of `State`.
@@ -122,7 +122,7 @@ def each_entry(store: Store) -> Iterator[Entry]:
 
 
 class SameEntries:
-    """The entries of a store again, as often as somebody asks, as far as a state knows them."""
+    """The entries of a store again, as often as needed, as far as a state knows them."""
 
     def __init__(self, store: Store, state: State) -> None:
         self._store, self._head, self._count = store, state.head, state.position + 1
@@ -236,7 +236,7 @@ class History:
             if self.state.position < 0:
                 self._load()
             entries = self.store.read(self.state.position)
-            # Read here: nobody waits for the store while holding the lock.
+            # Read here: no thread waits for the store while holding the lock.
             recall = any(isinstance(entry.event, Corrected) for entry in entries)
             before = self.store.read() if recall else ()
             with self._lock:
@@ -245,7 +245,7 @@ class History:
                     return self.state
 
     def _fold(self, entries: Sequence[Entry], before: Sequence[Entry]) -> None:
-        """Fold on the state that everybody sees, under the lock."""
+        """Fold on the state that all threads see, under the lock."""
         self._torn = True
         try:
             follow(self.store, self.state, entries, before)
@@ -320,7 +320,7 @@ class History:
         return state
 
     def look(self, at: Callable[[State], T]) -> T:
-        """What `at` says of the newest durable state, which nobody changes meanwhile."""
+        """What `at` says of the newest durable state, which does not change meanwhile."""
         while True:
             self.refresh()
             with self._lock:
@@ -338,8 +338,8 @@ class History:
     ) -> list[Entry]:
         """Under the write lock: catch up, let `decide` choose the lines, make them durable.
 
-        `decide` may raise; then nothing of it is written, and nobody else is affected. If the
-        transaction fails, everybody in it fails. After an interrupt of the thread that writes,
+        `decide` may raise; then nothing of it is written, and no other request is affected. If the
+        transaction fails, every request in it fails. After an interrupt of the thread that writes,
         the others are decided again, unless what was written for them has arrived. The state
         moves only after the store has said that the entries are durable. `decide` must not use
         this history, and may be asked more than once.

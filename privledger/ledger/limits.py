@@ -1,6 +1,6 @@
 """Stated limits: what a reader of a history refuses, so that no file can stop an auditor.
 
-A file may come from anybody. Whatever is larger than what is stated here is refused with a
+A file may come from an attacker. Whatever is larger than what is stated here is refused with a
 finding, before it is fetched, unpacked or priced. Writers keep to the same limits, the ones that
 add up with half of the room to spare, so nothing honest is ever refused for its size. The
 numbers are part of the format: docs/ledger-format.md#limits.

@@ -3,10 +3,10 @@
 A place is a note of the history. It reserves nothing and promises nothing: whether a plan fits is
 decided as ever (`decide`), and what is here can only make a request wait. So clocks may be read.
 
-Whose turn it is: first whoever falls under the cap of a team (a cap on labels) that has used the
-smallest share of it; without such a cap the whole ledger's share counts; between equals, whoever
-came first. A share only grows, so nobody waits behind one team for ever. Whoever is first and does
-not fit yet holds what it waits for. Nobody behind it is granted anything under that budget, unless
+Whose turn it is: first a request under the cap of a team (a cap on labels) that has used the
+smallest share of it; without such a cap the whole ledger's share counts; between equals, the one
+that came first. A share only grows, so no request waits behind one team for ever. A first request
+that does not fit yet holds what it waits for. None behind it is granted under that budget, unless
 it leaves the room: whatever open grants hand back, those before it come as if it had not been there
 (docs/proofs/waiting.md).
 """
@@ -24,7 +24,7 @@ from attrs import frozen
 MOST_PLACES = 1000
 """In one line; who comes later is refused at once."""
 MOST_AHEAD = timedelta(hours=2)
-"""Nobody waits longer than an hour, and a clock may be an hour off: a place for more is none."""
+"""A request waits an hour at most, and a clock may be an hour off: a place for more is none."""
 MOST_TOGETHER = 6
 """Of so many who wait, every combination that may come together is looked at."""
 MOST_SPANS = 64
@@ -79,7 +79,7 @@ class Limit:
     """A budget with what is left of it, in whole units.
 
     Attributes:
-        title: for messages. team: whether it is a cap on labels: somebody's share.
+        title: for messages. team: whether it is a cap on labels: a team's share.
         used, cap: of units and of delta units.
         matches: whether a place falls under it.
         refunds: of every grant under it that may be handed back.
@@ -123,7 +123,7 @@ def follow_queue(line: dict[str, QueuePosition], said: Mapping[str, object],
 
 def is_over(place: QueuePosition, moment: str) -> bool:
     """Whether a place ended by its own time. One is none that says no time that can be read, or
-    one that is further ahead than anybody may wait."""
+    one that is further ahead than a request may wait."""
     try:
         ahead = datetime.fromisoformat(place.until) - datetime.fromisoformat(moment)
     except (TypeError, ValueError):
@@ -169,7 +169,7 @@ def _in_turn(
 def held_by(
     places: Mapping[str, QueuePosition], own: QueuePosition, limits: tuple[Limit, ...]
 ) -> str:
-    """The title of a budget that somebody before `own` waits for; empty if it is its turn.
+    """The title of a budget that a request before `own` waits for; empty if it is its turn.
 
     Args:
         places: of those who still wait, by grant, in the order in which they came.

@@ -187,7 +187,7 @@ class Policy:
 
     def check_effects(self) -> None:
         """Raise `InvalidPlan` for a rule that another one leaves nothing to say: of a file that
-        somebody writes. Ledgers keep what they were created with."""
+        the owner writes. Ledgers keep what they were created with."""
         ways = self.isolation or ISOLATIONS
         if self.foreign and "foreign" not in ways:
             raise InvalidPlan("policy foreign", list(self.foreign), "left out where isolation "

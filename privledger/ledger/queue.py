@@ -1,6 +1,6 @@
 """Group commit: decisions of many threads wait in one line and are written together.
 
-First come, first decided. Whoever holds the lead takes what waits and writes it; everybody who
+First come, first decided. The thread that holds the lead takes what waits and writes it; each that
 waits can take the lead as soon as it is free. Nothing depends on what an interrupted thread still
 does: its lead ends with its call, and what it took from the line stays in the batch for the next.
 """
@@ -34,7 +34,7 @@ class Ticket:
         error: why nothing was.
         failed: whether `error` came from the transaction, not from the decision.
         done: what it says is final. Set last, and read first.
-        left: nobody waits for it any more.
+        left: no thread waits for it any more.
     """
 
     __slots__ = ("decide", "done", "entries", "error", "failed", "left", "vectors")
@@ -46,7 +46,7 @@ class Ticket:
         self.failed = self.done = self.left = False
 
     def is_done(self) -> bool:
-        """Whether somebody wrote it, or failed to."""
+        """Whether it was written, or could not be."""
         return self.done
 
     def answer(self, entries: list[Entry], error: BaseException | None = None, *,

@@ -1,8 +1,8 @@
 """The people of a ledger: digest -> place, append-only, over all its tables.
 
 Every table that is protected enrols its people: those whom the ledger does not know yet get the
-next places, in the order of their digests. To whoever lacks the key that order is random, and
-whoever has it learns nothing by it that the digests do not say. CONFIDENTIAL.
+next places, in the order of their digests. Without the key that order is random, and with
+it one learns nothing by it that the digests do not say. CONFIDENTIAL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _batch(store: Store, note: VectorNote) -> tuple[Index, Digests]:
 
 @define(eq=False, repr=False)
 class Roster:
-    """Everybody whom a ledger knows, as far as its enrolments were followed.
+    """All people whom a ledger knows, as far as its enrolments were followed.
 
     Attributes:
         size: how many people. enrolments: how many were followed.
@@ -79,7 +79,7 @@ class Roster:
         self.enrolments += 1
 
     def find(self, asked: Digests) -> NDArray[np.int64]:
-        """The place of each digest, shape (n,); -1 for one that nobody has."""
+        """The place of each digest, shape (n,); -1 for one that no person has."""
         found = np.full(len(asked), -1, np.int64)
         if not self.size:
             return found
@@ -106,7 +106,7 @@ class Roster:
         return found
 
 
-def everybody(store: Store, enrolled: Sequence[Enrolled]) -> Digests:
+def all_digests(store: Store, enrolled: Sequence[Enrolled]) -> Digests:
     """The digests of all people, by place.
 
     Raises:
@@ -156,7 +156,7 @@ def known_by(enrolled: Sequence[tuple[int, Enrolled]], store: Store, number: int
 
 
 def is_member(store: Store, event: Enrolled, place: int) -> bool:
-    """Whether somebody is in the table that was enrolled. One piece is read.
+    """Whether a person is in the table that was enrolled. One piece is read.
 
     Raises:
         LedgerCorrupt: as `read_index`.
@@ -191,7 +191,7 @@ def members_of(store: Store, event: Enrolled) -> NDArray[np.bool_]:
 
 
 def place_of(store: Store, enrolled: Sequence[Enrolled], digest: bytes) -> int | None:
-    """The place of one person, without reading everybody; None for nobody known.
+    """The place of one person, without reading all others; None for an unknown one.
 
     Raises:
         LedgerCorrupt: as `read_index`.

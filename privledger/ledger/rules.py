@@ -437,7 +437,7 @@ def _people_spent(seen: Seen, line: LineOf[Settled], state: State | None) -> Fin
 def _spent(seen: Seen, line: LineOf[Settled], count: int, size: int,
            pieces: Iterable[tuple[int, NDArray[np.int64], NDArray[np.int32]]],
            fault: Finding) -> Findings:
-    """Nobody is past the cap in all that was taken under one scope together.
+    """No record is past the cap in all that was taken under one scope together.
 
     Args:
         count: places in what was taken. size: places there are.

@@ -1,8 +1,8 @@
 """Settling: the end of a grant is written, or kept where it is found again. It is never lost
-in silence: charges stand, and whoever closes is told where the items are.
+in silence: charges stand, and the caller that closes is told where the items are.
 
 A spill is a file that says what a grant that is open or crashed released, and that it is over. It
-can do nothing else, whoever wrote it: no charge changes, nothing is handed back, and what the
+can do nothing else, however it was written: no charge changes, nothing is handed back, and what the
 rules of an audit find fault with is refused. It holds no values of records, no per-record vectors
 and no answers. Format: docs/ledger-format.md.
 """
@@ -67,7 +67,7 @@ class Spill:
         ledger: uuid of the ledger.
         grant: name of the grant.
         granted: sha256 of the canonical body of the grant's entry.
-        position, head: the last entry that whoever wrote it knew.
+        position, head: the last entry that its writer knew.
         lines: `Released` in order, then one `Settled`.
         secret: what the place of the ledger asks for before it believes them; empty if nothing.
     """
@@ -216,7 +216,7 @@ class Shelf:
         """Paths of all that look like spills, at most `MOST_FILES`.
 
         Args:
-            first: grants whose spills come before all others, which anybody may have put there.
+            first: grants whose spills come before all others, which any user may have put there.
         """
         found = []
         with suppress(OSError), os.scandir(self.folder) as entries:
@@ -330,7 +330,7 @@ def spill_findings(store: Store, state: State) -> list[Finding]:
 
 
 def _is_taken_up(spill: Spill, state: State, store: Store) -> bool:
-    """Whether the history says already what the spill says: somebody was killed in between."""
+    """Whether the history says already what the spill says: a process was killed in between."""
     grant = state.grants.get(spill.grant)
     over = state.knows(spill.grant) and (grant is None or grant.status in ("settled", "aborted"))
     return (spill.ledger == state.uuid and over and state.position < _COMPARED

@@ -1,8 +1,8 @@
 """Entries -> what is spent and what is left. Running totals: one entry costs O(1).
 
 A compact state keeps of a grant that is over its name only, unless it drew on a scope or was
-corrected: what decides on requests needs no more, and a snapshot of it stays small. Whoever
-wants to see every grant folds a full one.
+corrected: what decides on requests needs no more, and a snapshot of it stays small. To
+see every grant, fold a full one.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from privledger.ledger.store import Store
 # is read fast. CONFIDENTIAL: an index tells how many people there are.
 #
 # An entry names the index and its hash; the index has the hash of every piece. It begins with salt,
-# so that a hash in the history tells nothing, not even that there was nobody. Format:
+# so that a hash in the history tells nothing, not even that it is empty. Format:
 # docs/ledger-format.md#people.
 
 WIDTH = 4096
@@ -29,8 +29,8 @@ WIDTH = 4096
 MAGIC = b"prlgidx1"
 _SALT, _HASH = 16, 32
 _INDEX_HEAD = len(MAGIC) + _SALT + 16
-NOBODY = bytes(_HASH)
-"""In place of a hash, where a piece has nobody and is not kept."""
+EMPTY_PIECE = bytes(_HASH)
+"""In place of a hash, where a piece is empty and is not kept."""
 
 
 @frozen
@@ -38,7 +38,7 @@ class Index:
     """Which pieces there are, for `count` places from `first` on.
 
     Attributes:
-        hashes: sha256 of each piece; `NOBODY` for one that is not kept.
+        hashes: sha256 of each piece; `EMPTY_PIECE` for one that is not kept.
     """
 
     name: str
@@ -47,14 +47,14 @@ class Index:
     hashes: tuple[bytes, ...]
 
     def piece(self, store: Store, number: int) -> bytes | None:
-        """One piece; None where there is nobody in it.
+        """One piece; None where it is empty.
 
         Raises:
             LedgerCorrupt: missing, or edited.
         """
         if not 0 <= number < len(self.hashes):
             return None
-        if self.hashes[number] == NOBODY:
+        if self.hashes[number] == EMPTY_PIECE:
             return None
         data = store.vector(piece_name(self.name, number))
         if data is None or sha256(data).digest() != self.hashes[number]:
@@ -82,9 +82,9 @@ def made(name: str, first: int, count: int,
     """An index over pieces, and everything that is to be stored.
 
     Args:
-        pieces: by number, without those in which there is nobody.
+        pieces: by number, without empty ones.
     """
-    hashes = [NOBODY] * pieces_for(count)
+    hashes = [EMPTY_PIECE] * pieces_for(count)
     for number, data in pieces.items():
         hashes[number] = sha256(data).digest()
     index = (MAGIC + secrets.token_bytes(_SALT) + first.to_bytes(8, "little")
@@ -106,7 +106,7 @@ def read_index(store: Store, note: VectorNote) -> Index:
 
 
 def read_whole(store: Store, note: VectorNote) -> Index:
-    """An index of everybody, from place 0 on.
+    """An index of all people, from place 0 on.
 
     Raises:
         LedgerCorrupt: as `read_index`, or it begins later.
@@ -124,7 +124,7 @@ def stored_under(store: Store, note: VectorNote) -> list[str]:
     except LedgerCorrupt:
         return [note.name]
     return [note.name, *(piece_name(note.name, number)
-                         for number, digest in enumerate(index.hashes) if digest != NOBODY)]
+                         for number, digest in enumerate(index.hashes) if digest != EMPTY_PIECE)]
 
 
 def places_in(data: bytes) -> int:
@@ -234,7 +234,7 @@ def vector_note(name: str, data: bytes) -> VectorNote:
 
 # What people spent under a filter, by their places in the roster: one person's is read fast.
 #
-# A piece holds the units and the rounds of 4,096 places; it is kept where somebody of the grant's
+# A piece holds the units and the rounds of 4,096 places; it is kept where a person of the grant's
 # table is in it. Format: docs/ledger-format.md#people. CONFIDENTIAL.
 
 @frozen(eq=False, repr=False)
@@ -242,7 +242,7 @@ class Spent:
     """What one grant took from people.
 
     Attributes:
-        places: shape (n,), int64, in the roster; of everybody in the table.
+        places: shape (n,), int64, in the roster; of all people in the table.
         taken: shape (n,), int64, in cap / 2**52. rounds: shape (n,), int32.
     """
 

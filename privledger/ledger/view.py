@@ -1,4 +1,4 @@
-"""From the events of a history to everything that anybody shows.
+"""From the events of a history to everything that is shown.
 
 `state` decides; this shows. Whatever is printed about a ledger (`show`, `top`, `log`, `record`,
 `diff`, exports, the page, notebooks, pictures, the pytest plugin, the Python API) is a function of
@@ -55,7 +55,7 @@ from privledger.numerals import many
 # What was released under grants: equal releases merged, and which rest on unverified claims.
 
 VOUCHED = "asserted:"
-"""A question whose sensitivity somebody merely vouches for begins like this."""
+"""A question whose sensitivity an author merely vouches for begins like this."""
 
 
 @frozen
@@ -109,7 +109,7 @@ def lines_of(releases: Iterable[Released]) -> tuple[ReleaseLine, ...]:
 
 
 class MadeReleases(Mapping[str, tuple[ReleaseLine, ...]]):
-    """Grant -> what was released under it, equal releases merged when somebody asks.
+    """Grant -> what was released under it, equal releases merged when they are asked for.
 
     Attributes:
         unread: grants with a release that is malformed: of them nothing is told.
@@ -347,7 +347,7 @@ class View:
 
     @property
     def simulated(self) -> bool:
-        """Whether seeded noise was used, which protects nobody."""
+        """Whether seeded noise was used, which protects no person."""
         return self.mode != "private" or any(NOT_PRIVATE in text for text in self.noise)
 
     @property

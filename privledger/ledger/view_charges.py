@@ -100,7 +100,7 @@ def kinds_of(plan: object) -> tuple[str, ...] | None:
     return None if plan is None else said_or_none(plan, mechanism_kinds)
 
 
-NOBODY = "(unused filter scopes)"
+NO_TABLE = "(unused filter scopes)"
 """Stands where a scope has no table and no learner yet."""
 UNNAMED = "no learner named"
 VOID = "(voided: nothing is promised)"
@@ -123,8 +123,8 @@ class ChargeFigures:
         amount: with corrections, less what was handed back; nothing for a grant on a scope,
             because the scope was paid for.
         asked: what was reserved, with corrections, handed back or not.
-        table: of a scope, the one that grants drew on it for; empty if nobody did.
-        learners: who asked; of a scope, everybody that drew on it.
+        table: of a scope, the one that grants drew on it for; empty if none did.
+        learners: who asked; of a scope, all that drew on it.
         mechanisms: node types of the plan as corrected last, sorted; a price cannot be split
             between them. None where nothing is promised any more.
         labels: of the request. window: the one it was opened in; None before the first.
@@ -177,7 +177,7 @@ class ChargeFigures:
 
     @property
     def learner(self) -> str:
-        """Who asked, as one name; empty if nobody was named."""
+        """Who asked, as one name; empty if none was named."""
         return _joined(self.learners, "")
 
     @property
@@ -333,12 +333,12 @@ def aspect_of(aspect: str) -> Callable[[ChargeFigures], str]:
 
 def table_spends(charges: Iterable[ChargeFigures], rule: FilterRule | None,
                  rows: Mapping[str, int | None]) -> tuple[TableSpend, ...]:
-    """What every table with a charge lost, dearest first. A scope nobody used cost no table."""
+    """What every table with a charge lost, dearest first. An unused scope cost no table."""
     parts = grouped_charges(charges, "table", rule, lambda one: False)
     return tuple(TableSpend(name, part.amount.epsilon.value, part.amount.delta.value,
                             rows.get(name))
                  for name, part in parts.items()
-                 if name != NOBODY)
+                 if name != NO_TABLE)
 
 
 def planned(table: str, units: int, delta_units: int, rule: FilterRule | None) -> ChargeFigures:
@@ -421,8 +421,8 @@ def _joined(names: Iterable[str], otherwise: str) -> str:
 
 
 _NAMES: dict[str, Callable[[ChargeFigures], str]] = {
-    "table": lambda one: one.table or (NOBODY if one.kind == "scope" else ""),
-    "learner": lambda one: _joined(one.learners, NOBODY if one.kind == "scope" else UNNAMED),
+    "table": lambda one: one.table or (NO_TABLE if one.kind == "scope" else ""),
+    "learner": lambda one: _joined(one.learners, NO_TABLE if one.kind == "scope" else UNNAMED),
     "mechanism": lambda one: VOID if one.mechanisms is None else _joined(one.mechanisms,
                                                                          "(nothing)"),
     "team": lambda one: one.team, "window": lambda one: one.window or "",
@@ -529,7 +529,7 @@ class Forecast:
 
 
 def forecast(state: State, rule: FilterRule, cost: Cost, asked: Granted) -> Forecast:
-    """Exactly how many requests for the same plan would still be granted, if nobody else asks.
+    """Exactly how many requests for the same plan would still be granted, if no other comes.
 
     Args:
         asked: its delta, table and labels decide which caps it falls under: all of them, if it

@@ -1,6 +1,6 @@
 """Figures: a number with its unit and the side that it is rounded to, and the one printer.
 
-A charge is never shown as less than it is, a remainder never as more; what somebody chose (a
+A charge is never shown as less than it is, a remainder never as more; what an author chose (a
 budget) is shown as it was chosen. `Amount` is what everything that costs is counted in: the whole
 numbers of the ledger's own filter. Amounts add up exactly; their epsilons do not.
 """
@@ -33,7 +33,7 @@ SHARE = "share of the budget"
 
 @frozen
 class Figure:
-    """One number that somebody is shown.
+    """One number that is shown.
 
     Attributes:
         value: already on its safe side: a charge no less than the truth, a remainder no more.

@@ -1,6 +1,6 @@
-"""What one person spent over all tables of a ledger, and where: for whoever holds the key.
+"""What one person spent over all tables of a ledger, and where: for the holder of the key.
 
-CONFIDENTIAL: it depends on private data. One person's pieces are read, nobody else's.
+CONFIDENTIAL: it depends on private data. Only that person's pieces are read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from privledger.ledger.view_records import (
 )
 from privledger.rounding import sum_up
 
-NOBODY = "this ledger has no person with that id"
+UNKNOWN_PERSON = "this ledger has no person with that id"
 
 
 @frozen
@@ -39,12 +39,12 @@ class PersonSpend:
     """What one person spent, in order of the history.
 
     Attributes:
-        place: in the ledger's roster, from 0; says nothing to whoever lacks the key.
+        place: in the ledger's roster, from 0; says nothing without the key.
         lines: one for each grant on a table that the person is in.
         tables: those tables, in the order in which they were protected first.
         unit: of the amounts: what the ledger's filter adds up.
         epsilon: what the total is, at the budget's delta. bound: the same of the whole ledger,
-            which nobody is above.
+            which no person is above.
     """
 
     place: int
@@ -62,7 +62,7 @@ class PersonSpend:
 
 @frozen(eq=False)
 class Taken:
-    """What one grant took from everybody, by place in the roster.
+    """What one grant took from each person, by place in the roster.
 
     Attributes:
         amounts: shape (n_people,), in the ledger's unit, never too low.
@@ -100,7 +100,7 @@ def each_taken(store: Store, state: State) -> Iterator[tuple[GrantState, Taken]]
 
 
 def _alike(state: State, grant: GrantState, there: NDArray[np.bool_]) -> Taken:
-    """What a grant without counts took from everybody who was there."""
+    """What a grant without counts took from each person who was there."""
     amount, cap, _ = charged_alike(state, grant)
     return Taken(np.where(there, amount, 0.0), np.where(there, 0, -1).astype(np.int32), cap, False)
 
@@ -145,11 +145,11 @@ def person_spend(store: Store, state: State, digest: bytes) -> PersonSpend:
     """What the person of a digest spent.
 
     Raises:
-        DataError: nobody has it. LedgerCorrupt: what is kept is missing or was edited.
+        DataError: no person has it. LedgerCorrupt: what is kept is missing or was edited.
     """
     place = place_of(store, [event for _, event in state.enrolled], digest)
     if place is None:
-        raise DataError(NOBODY)
+        raise DataError(UNKNOWN_PERSON)
     return spend_at(store, state, place)
 
 
@@ -157,7 +157,7 @@ def spend_at(store: Store, state: State, place: int) -> PersonSpend:
     """What the person at a place of the roster spent.
 
     Raises:
-        DataError: nobody is there.
+        DataError: no person is there.
     """
     if not 0 <= place < people_known(store, state):
         raise DataError("this ledger has no person with that number")

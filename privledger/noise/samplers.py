@@ -177,7 +177,7 @@ def threshold(rate: object) -> int:
 def subset(size: int, out_of: int, words: Words) -> NDArray[np.bool_]:
     """A uniform draw of `size` of `out_of`, without replacement, shape (out_of,).
 
-    Those with the smallest words. The words are independent, so whoever they are, every set of
+    Those with the smallest words. The words are independent, so every set of
     that size is as likely, unless a word inside equals one outside: then all are drawn again.
 
     Raises:

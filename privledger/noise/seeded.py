@@ -1,4 +1,4 @@
-"""Repeatable noise for simulations. Nothing drawn here protects anybody."""
+"""Repeatable noise for simulations. Nothing drawn here protects a person."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Generator: TypeAlias = np.random.Generator
 
 
 def generator(*seeds: int) -> Generator:
-    """Repeatable public randomness for tests and audits: never noise that protects anybody."""
+    """Repeatable public randomness for tests and audits: never noise that protects a person."""
     return np.random.default_rng(seeds)
 
 
 @contextmanager
 def repeatable(seed: int) -> Iterator[None]:
-    """Public randomness that repeats, also where nobody gave a seed: for tests of learners.
+    """Public randomness that repeats, also where no seed was given: for tests of learners.
 
     A ledger's own noise does not come from here and stays fresh.
     """
@@ -66,7 +66,7 @@ class SeededCoins(ExactSource):
 class SeededSource(SeededCoins):
     """The NoiseSource protocol over a NumPy generator: for simulation and tests only.
 
-    Floats rounded to integers, from a generator that anybody with the seed can repeat.
+    Floats rounded to integers, from a generator that the seed repeats.
 
     Raises:
         InvalidValue: `seed` is not a whole number of at least 0.

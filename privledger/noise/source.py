@@ -103,7 +103,7 @@ class _Pool:
         self._next = 0
 
     def take(self, size: int) -> NDArray[np.uint64]:
-        # Nobody waits here: not for a thread that was interrupted or lost in a fork.
+        # Nothing waits here: not for a thread that was interrupted or lost in a fork.
         if 8 * size >= _BUFFER_BYTES or not self._lock.acquire(blocking=False):
             return _fresh(size)
         try:

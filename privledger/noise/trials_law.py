@@ -75,7 +75,7 @@ class TrialsLaw:
 
 
 def number_of_trials(law: TrialsLaw, mean: float, source: NoiseSource) -> int:
-    """One exact draw. It must never be shown to anybody, nor what follows from it.
+    """One exact draw. It must never be shown, nor what follows from it.
 
     Args:
         mean: of the law, to refuse what would run for ever.

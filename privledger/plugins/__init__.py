@@ -124,7 +124,7 @@ def find_learner(name: str) -> EntryPoint:
         meant = "" if near is None else f" (did you mean {near}?)"
         raise LearnerError(f"no learner {name!r} is installed{meant}; installed: {known}")
     if len(points) > 1:
-        # Whichever came first on the path would win, and nobody would be told which.
+        # Whichever came first on the path would win, and the user would not be told which.
         owners = ", ".join(sorted(f"{_owner(point)} ({point.value})" for point in points))
         raise LearnerError(f"learner {name!r} is installed more than once, so none of them is "
                            f"used: {owners}; uninstall all but one")

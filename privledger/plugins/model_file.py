@@ -8,7 +8,7 @@
     the header's `arrays`
 
 Nothing is compressed, nothing is named by a path, and nothing is run. The hash finds accidents;
-whoever writes the file can write the hash.
+the writer of the file can write the hash.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
         data = privledger_ledger.protect(X, y, schema)
         ...
 
-pytest loads every installed plugin in every run, also where nobody asks for it. So this module
+pytest loads every installed plugin in every run, also where it is not used. So this module
 imports the rest of the package only where the fixture is used.
 """
 

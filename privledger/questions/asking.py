@@ -132,7 +132,7 @@ def admit_score(asked: Round, spend: ScopeSpend, values: list[Floats | None],
     Args:
         values: clipped contributions per block, None where all are one; scaled in place
             where a rollover asks for it.
-        part: who is asked; the others pay nothing. None for everybody.
+        part: who is asked; the others pay nothing. None for all.
     """
     constant, squares = 0.0, np.zeros(n_rows)
     for array, clip, weight in zip(values, asked.clips, asked.weights, strict=True):
@@ -154,7 +154,7 @@ def admit_people(asked: Round, spend: ScopeSpend, said: Voices, n_people: int) -
     sends, over blocks and cells. Returns what those say who could pay.
 
     Args:
-        said: what everybody in the handle's part says.
+        said: what all in the handle's part say.
     """
     squares = said.squares(asked.clips, asked.weights, n_people)
     if asked.rollover > 0:
@@ -280,7 +280,7 @@ def _samples_of(data: Derivation) -> set[Context]:
 
 
 def is_sampled(data: Derivation) -> bool:
-    """Whether somebody may be outside a sample of the handle, so that it has to be drawn."""
+    """Whether a record may be outside a sample of the handle, so that it has to be drawn."""
     return any(step.context.kind in ("fixed", "truncated", "allocation")
                for step in data.steps) or sampling_rate_of(data) < 1.0
 
@@ -297,7 +297,7 @@ def sampling_rate_of(data: Derivation) -> float:
 def _drawn(source: Coins, sample: Context, rows: Rows) -> Array:
     """Who is in a fresh sample, shape (n_records,), or in which round of an allocation: a coin or
     a word each, and under unit person one for everything that a person has. With one per row
-    somebody of many rows is hardly ever out."""
+    a person of many rows is hardly ever out."""
     by_person = rows.people is not None and rows.n_people is not None
     members = int(rows.n_people or 0) if by_person else rows.n
     drawn: Array
@@ -386,7 +386,7 @@ def _summed(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> S
 
 def _mask(task: Task, rows: Rows, members: Members, purse: FilterAccount,
           values: list[Floats | None]) -> NDArray[np.bool_] | None:
-    """Who is behind a derived handle and can pay, shape (rows,); None for everybody."""
+    """Who is behind a derived handle and can pay, shape (rows,); None for all."""
     data: Derivation = task.question.data
     mask = members.mask(data, rows)
     if task.round is not None:

@@ -109,7 +109,7 @@ class Block:
     def values(self, rows: Rows) -> NDArray[np.float64] | None:
         """Contributions before clipping, shape (n,) or (n, width); None means all ones.
 
-        Nobody else holds the array: it is clipped in place.
+        No caller holds the array: it is clipped in place.
         """
         raise NotImplementedError
 
@@ -271,7 +271,7 @@ class ClassIs(Block):
 
 @frozen(eq=False)
 class CustomValue(Block):
-    """A function of single rows that somebody vouches for. Recorded as asserted.
+    """A function of single rows that an author vouches for. Recorded as asserted.
 
     Attributes:
         function: takes a dict of column arrays (features and target by name, the

@@ -38,7 +38,7 @@ class Cells:
 
     @property
     def by_record(self) -> bool:
-        """Whether a cell follows from the record alone, wherever it stands and whoever is beside
+        """Whether a cell follows from the record alone, wherever it stands and whatever is beside
         it: then a part may be read as a table of its own."""
         return False
 
@@ -178,7 +178,7 @@ class NearestCells(Cells):
 
     Attributes:
         names: numeric features, each scaled to [-1, 1] by its public bounds; missing counts zero.
-        centers: on that scale, shape (cells, features); kept as a copy that nobody can change.
+        centers: on that scale, shape (cells, features); kept as a copy that cannot change.
     """
 
     names: tuple[str, ...] = field(converter=column_names)
@@ -249,7 +249,7 @@ class IndexCells(Cells):
     order in which people first appear, lies in cell `places[i]`.
 
     Attributes:
-        places: public cell numbers, shape (n_records,); kept as a copy that nobody can change.
+        places: public cell numbers, shape (n_records,); kept as a copy that cannot change.
         count: how many cells there are, empty ones included.
     """
 
@@ -311,7 +311,7 @@ class CoinCells(Cells):
             return found
         coins = rows.cache.get(self)
         if coins is None:
-            # Modulo bias is the same for every record and known to nobody: still i.i.d. coins.
+            # Modulo bias is the same for every record and unknown to all: still i.i.d. coins.
             # Under unit person everything of a person follows one coin.
             coined = rows.n if rows.n_people is None else rows.n_people
             words = rows.coins(self).integers64(coined) % np.uint64(sum(self.weights) or self.count)

@@ -36,7 +36,7 @@ from privledger.tables.values import fixed, refuse
 
 SCORES = ("rank", "squared_error", "gain", "gini", "entropy")
 AMONG = ("cuts", "features", "both")
-_NOBODY = np.zeros(0, dtype=np.int64)
+_NONE_CHOSEN = np.zeros(0, dtype=np.int64)
 
 
 def _features(value: Any) -> Any:
@@ -138,7 +138,7 @@ class Choice(Choose):
         """
         inside, node = None, self.cells.index(chunk)
         if chunk.people is not None and self.score in ("gini", "entropy"):
-            # Whatever somebody weighs, impurities move by one: so each speaks in one leaf.
+            # Whatever a person weighs, impurities move by one: so each speaks in one leaf.
             members = np.flatnonzero(in_main_cell(chunk.people, node, self.cells.count))
             chunk, node = chunk.subset(members), node[members]
         if self.labels is not None:
@@ -155,7 +155,7 @@ class Choice(Choose):
 
     def finish(self, merged: tuple[Tally | Tabled, ...], noise: Noise) -> Picked:
         """As `Ask.finish`: one exact draw per leaf; one without candidates picks nothing."""
-        options, chosen, offset = options_of(self, merged, noise.one), _NOBODY, None
+        options, chosen, offset = options_of(self, merged, noise.one), _NONE_CHOSEN, None
         if len(options.leaf):
             chosen = drawn_choice(options.score, options.starts, noise, options.weight)
             if self.among != "features":

@@ -42,7 +42,7 @@ from privledger.rounding import moderate, number
 from privledger.tables.chunk import ONE, Rows
 from privledger.tables.schema import Schema
 
-# Scores of features that somebody vouches for.
+# Scores of features that an author vouches for.
 
 
 def _change(value: Iterable[Any]) -> tuple[float, ...]:
@@ -51,7 +51,7 @@ def _change(value: Iterable[Any]) -> tuple[float, ...]:
 
 @frozen(eq=False)
 class CustomScores:
-    """Scores that somebody vouches for. Recorded as asserted.
+    """Scores that an author vouches for. Recorded as asserted.
 
     Attributes:
         function: takes the features, shape (n_records, features), NaN where missing, and the

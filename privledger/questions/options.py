@@ -202,7 +202,7 @@ def options_of(choice: Any, tallies: Sequence[Tally | Tabled], one: int = 1) -> 
     """Every candidate of every leaf of a `Choice` with its score.
 
     Args:
-        one: steps in which tallies count whoever is protected, as `Noise.one`.
+        one: steps in which tallies count a row or a person, as `Noise.one`.
     """
     rule, tree = _rule(choice), choice.cells
     parts = []
@@ -221,7 +221,7 @@ def options_of(choice: Any, tallies: Sequence[Tally | Tabled], one: int = 1) -> 
 
 
 def _whole(choice: Any, sums: Ints, one: int) -> Ints:
-    """Statistics in units of whoever is protected. Shares of classes need none: they stay whole
+    """Statistics in rows or people. Shares of classes need none: they stay whole
     steps, where the least count is one."""
     if one == 1 or choice.score in ("gini", "entropy"):
         return sums

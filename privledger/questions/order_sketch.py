@@ -232,7 +232,7 @@ class Tallied:
     Attributes:
         tallies: one per feature.
         total: weight of all records, also of those whose values are missing.
-        one: what somebody weighs who has a single record.
+        one: what a person with a single record weighs.
         found: scores, once they are known.
     """
 

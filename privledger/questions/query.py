@@ -44,7 +44,7 @@ class Summing:
         recipes: grid and noise of every block.
         norm: in which contributions are clipped, 1 or 2.
         values: contributions of the chunk after a filter, one array or None per block.
-        mask: who takes part, shape (n,); None for everybody.
+        mask: who takes part, shape (n,); None for all.
         relation: the neighbouring relation. shares: of the mechanism, empty for one block.
     """
 
@@ -72,12 +72,12 @@ class Sum(Ask):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """As `Ask.reasons`: of blocks that somebody vouches for."""
+        """As `Ask.reasons`: of blocks that an author vouches for."""
         return tuple(block.why for block in self.blocks if block.asserted)
 
     @property
     def apart(self) -> bool:
-        """As `Ask.apart`: for parts by records alone, so that only theirs cost. Else everybody is
+        """As `Ask.apart`: for parts by records alone, so that only theirs cost. Else every row is
         looked at, and those who are not asked, or cannot pay, add nothing."""
         steps = self.data.steps
         return not steps or (self.follows_records and all(
@@ -109,7 +109,7 @@ class Sum(Ask):
                        shares=() if type(mechanism) is Laplace else mechanism.shares)
 
     def _per_class(self) -> str:
-        """What to do instead where somebody asks for counts of several classes, one by one."""
+        """What to do instead of asking for counts of several classes, one by one."""
         if len(self.blocks) < 2 or not any(type(block) is ClassIs for block in self.blocks):
             return ""
         return ("; counts per class are one count per cell, of sensitivity 1: "
@@ -153,7 +153,7 @@ class Sum(Ask):
 
     def _places(self, chunk: Rows, state: Summing
                 ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-        """Cell of each record, and who takes part; None for everybody. Rows that the cells leave
+        """Cell of each record, and who takes part; None for all. Rows that the cells leave
         aside do not: for people, too, it is as if they were not there."""
         cells = None if self.cells is None else np.asarray(self.cells.index(chunk))
         mask = state.mask

@@ -50,7 +50,7 @@ class Step:
     cells: Cells | None = None
 
     def check(self, facts: TableFacts) -> None:
-        """A derivation says what it restricts to; a part without cells would be everybody."""
+        """A derivation says what it restricts to; a part without cells would be the whole."""
         context, cells = self.context, self.cells
         if (context.kind == "part") != (cells is not None) or (
                 context.kind not in ("part", "allocation") and context.part != 0):
@@ -157,8 +157,8 @@ class Derivation:
 
     def _check_alone(self) -> None:
         """A sample whose size counts is of the whole table, and what is below it knows no places:
-        who is in it moves when one record does (docs/proofs/fixed-size.md, truncated.md). Nobody
-        proved anything of allocations beside samples, or behind filters."""
+        who is in it moves when one record does (docs/proofs/fixed-size.md, truncated.md). No
+        price is proved for allocations beside samples, or behind filters."""
         if self.is_sized and not (self.steps[0].context.kind in SIZED and all(
                 step.context.kind == "part" and follows_records(step.cells)
                 for step in self.steps[1:])):
@@ -183,7 +183,7 @@ class Derivation:
             type(step.cells) is LabelledCells and step.context.part == 1 for step in self.steps)
 
     def check_labelled(self, facts: TableFacts, asks: bool, how: str) -> None:
-        """What the target of a record without one would count as is nobody's guess."""
+        """No rule says what the target of a record without one would count as."""
         asks = asks or any(depends_on_label(step.cells) for step in self.steps)
         if asks and not self.is_labelled(facts):
             raise UnsupportedNode(f"some records have no label: {how} "
@@ -215,7 +215,7 @@ class Noise:
         mechanism: the release's own mechanism, as the plan reserved it.
         state: what `prepare` gave: grids and scales, or a selection rate. Public.
         source: the ledger's source of exact noise.
-        one: steps that whoever is protected weighs in a sketch: 1 under unit row.
+        one: steps that a row or a person weighs in a sketch: 1 under unit row.
     """
 
     mechanism: Any

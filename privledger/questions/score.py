@@ -94,7 +94,7 @@ class Score:
         """
         if type(cells) not in TERMS:  # those of another score could change after the check
             refuse(cells)
-        values = finite_array("leaf values", values)  # a copy: nobody changes it after the check
+        values = finite_array("leaf values", values)  # a copy: it does not change after the check
         expected = (cells.count,) if self.width == 1 else (cells.count, self.width)
         if values.shape != expected:
             raise InvalidValue("leaf values", values.shape, f"finite, of shape {expected}")
@@ -153,7 +153,7 @@ class Score:
             np.clip(moves, -MOST, MOST, out=moves)
         else:
             steps, cells = steps_of(values), term.index(rows)
-        room = self._reach <= MOST  # public: nobody's score can leave the range
+        room = self._reach <= MOST  # public: no score can leave the range
         for at in runs(len(scores)):
             here = scores[at]
             more = (moves[at].astype(np.int32) if cells is None

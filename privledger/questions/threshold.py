@@ -137,7 +137,7 @@ class AboveThreshold(RunStep):
 
     def fits(self, facts: TableFacts) -> None:
         """As `Ask.fits`: as the query, and below the run's handle only what follows from
-        the records: a sample there would be asked at the price of everybody."""
+        the records: a sample there would be asked at the price of all."""
         super().fits(facts)
         if self.asserted or self.block.width != 1:
             raise UnsupportedNode("sparse vector compares one number whose sensitivity is "

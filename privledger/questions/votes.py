@@ -48,7 +48,7 @@ def coins_of(votes: Votes, key: object, rows: Rows) -> NDArray[np.int64]:
     """Block of each record: one private coin per record, by the ledger's noise source; under unit
     person one for everything that a person has here, so that it votes in one block.
 
-    In a chunk the coin belongs to the record's place in the chunk, whoever else is asked.
+    In a chunk the coin belongs to the record's place in the chunk, whatever else is asked.
 
     Args:
         key: the question's own name.

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from privledger.findings import Finding
 from privledger.graph import Node
 from privledger.ledger import State, Store
-from privledger.ledger.roster import Roster, everybody
+from privledger.ledger.roster import Roster, all_digests
 from privledger.ledger.store import Row
 from privledger.ledger.view import FIGURES, View, view_of
 from privledger.ledger.view_charges import UNNAMED, ChargeFigures, plan_or_none, total_of
@@ -203,7 +203,7 @@ class Shared:
 
 
 def shared_people(states: Mapping[str, State], stores: Mapping[str, Store]) -> list[Shared]:
-    """Pairs of ledgers of one key that share somebody.
+    """Pairs of ledgers of one key that share a person.
 
     Args:
         states: place -> state; copies of one ledger (the same uuid) are no pair.
@@ -225,7 +225,7 @@ def shared_people(states: Mapping[str, State], stores: Mapping[str, Store]) -> l
 
 
 def _in_both(store: Store, state: State, other: Store, more: State) -> int:
-    here = everybody(store, [event for _, event in state.enrolled])
+    here = all_digests(store, [event for _, event in state.enrolled])
     roster = Roster()
     roster.follow(other, [event for _, event in more.enrolled])
     return int((roster.find(here) >= 0).sum())

@@ -93,7 +93,7 @@ def _result(found: Finding, index: int, subject: str) -> dict[str, Any]:
 
 def junit(outcome: Outcome) -> str:
     """JUnit XML: one case per rule; what could not be checked is an error, not a failure."""
-    from xml.etree import ElementTree  # nobody else needs it
+    from xml.etree import ElementTree  # needed here only
 
     names = list(dict.fromkeys([*outcome.rules, *(f.rule for f in outcome.failed)]))
     known = outcome.code in (0, 1)
@@ -115,7 +115,7 @@ def junit(outcome: Outcome) -> str:
             fault = ElementTree.SubElement(case, "failure" if known else "error", {
                 "message": lines[0], "type": name})
             fault.text = "\n".join(lines)
-        elif not known:  # a rule nobody looked at has not held
+        elif not known:  # a rule that was not checked has not held
             ElementTree.SubElement(case, "skipped", {"message": "not checked"})
     root = ElementTree.Element("testsuites")
     root.append(suite)

@@ -156,7 +156,7 @@ def written_format(kind: str, entries: list[Entry], state: State, *,
 
 
 def _owed(said: Saying) -> dict[str, Any]:
-    """What the events do not say, for whoever gets the file alone; nothing where all is said."""
+    """What the events do not say, for a reader of the file alone; nothing where all is said."""
     return {name: dict(found) for name, found in (("inexact", said.weaker),
                                                   ("unsaid", said.unsaid)) if found}
 

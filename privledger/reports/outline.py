@@ -121,7 +121,7 @@ _MOST = 4
 
 
 def gist(line: Outline, released: Iterable[ReleaseLine]) -> Outline:
-    """A plan as somebody reads it who saw what was released under it.
+    """A plan beside what was released under it.
 
     Of a `OneOf` only the member that ran is left: the one that explains most of the releases, or
     all that explain as many. Where nothing was released, nothing is left out but repetition.
@@ -257,7 +257,7 @@ def _listed(found: Sequence[tuple[str, int]]) -> str:
 # Whether a plan's answers can be told from noise, from public facts: how many people there are.
 
 SHARE = 0.1
-"""An answer whose noise is so large a part of everybody says next to nothing."""
+"""An answer whose noise is so large a part of the table says next to nothing."""
 
 
 def quietest(node: Node) -> float:

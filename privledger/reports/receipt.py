@@ -136,7 +136,7 @@ def receipt_is_in_history(entries: Sequence[Entry], receipt: dict[str, Any]) -> 
     yield from past_of(entries, receipt["entries"]).receipt_is_there(receipt)
 
 
-# Receipts that lie beside a ledger's place: whether somebody has seen the ledger that is gone.
+# Receipts that lie beside a ledger's place: whether a ledger that is gone was there.
 
 MOST_BYTES = 1 << 20  # what `run --format json` prints with a plan in it is far smaller
 MOST_FILES = 2000
@@ -183,7 +183,7 @@ def _names(path: Path, ledger: Path) -> bool:
     return own.fullmatch(path.name) is not None
 
 
-# Signed receipts: whoever holds the key vouches for a head, and an editor of the file cannot.
+# Signed receipts: the holder of the key vouches for a head, and an editor of the file cannot.
 #
 # HMAC-SHA256 with a secret that both sides know, or Ed25519, where the side that checks needs only
 # the public key (with the package `cryptography`: the extra `signing`).

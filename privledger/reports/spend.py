@@ -57,7 +57,7 @@ class GrantReport:
         status: `settled`, `failed` (after it touched data), `aborted` (handed back), `crashed`,
             `unfinished`, or `scope`.
         note: what the status means for the budget; empty where there is nothing to say.
-        learner, data: who asked, for which table; of a scope, everybody who drew on it.
+        learner, data: who asked, for which table; of a scope, all who drew on it.
         epsilon: what its charge alone certifies, at the budget's delta; nothing for a grant on
             a scope, and for what was handed back.
         amount, share: of its charge, in the filter's unit and of the budget: these add up.
@@ -100,7 +100,7 @@ class GrantReport:
 
 @frozen
 class InLine:
-    """Somebody who waits: for a grant of this name, for so much epsilon, at most until then."""
+    """A request that waits: for a grant of this name, for so much epsilon, at most until then."""
 
     grant: str
     data: str
@@ -381,7 +381,7 @@ def _gone(holder: Holder) -> bool:
 # What is said here rests on the totals that the ledger itself keeps, and says so.
 
 LONG = 100_000
-"""Entries: a longer history is not priced again unless somebody asks for it."""
+"""Entries: a longer history is not priced again unless it is asked for."""
 
 LAST = 20
 """Grants that are listed."""
@@ -464,7 +464,7 @@ class PersonRank:
 
     Attributes:
         place: in the ledger's roster: `privledger record LEDGER PLACE` shows the rest.
-        cap: the most that anybody can have spent.
+        cap: the most that a record can have spent.
     """
 
     place: int

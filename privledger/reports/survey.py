@@ -50,7 +50,7 @@ class Clause:
 
     Attributes:
         text: without a full stop.
-        level: `GOOD`, `OPEN` (somebody owes something, or nobody looked), or `BAD`.
+        level: `GOOD`, `OPEN` (something is owed, or was not checked), or `BAD`.
     """
 
     text: str
@@ -59,7 +59,7 @@ class Clause:
 
 @frozen
 class LedgerVerdict:
-    """What is to be said about a ledger, whoever says it.
+    """What is to be said about a ledger, by every face.
 
     Attributes:
         findings: what an audit, or a comparison with a receipt, found.
@@ -158,7 +158,7 @@ class LedgerVerdict:
             return Clause(f"OVER BUDGET: {spent}. {found}", BAD)
         if self.findings:
             return Clause(f"NOT TRUSTED: {found}. Nothing below is certain", BAD)
-        if self.simulated:  # nobody is protected by it, so it keeps to no budget
+        if self.simulated:  # no person is protected by it, so it keeps to no budget
             return Clause(f"{_COUNTED} {spent}", OPEN)
         if self.repriced:
             return Clause(f"within budget: {spent}", GOOD)
@@ -215,7 +215,7 @@ class Unverified:
     """Grants or scopes that rest on the same unverified claim.
 
     Attributes:
-        claim: what nobody proved. name: of the first one. grants: how many.
+        claim: what is not proved. name: of the first one. grants: how many.
         library, labels, isolation: where from; as in the entry.
     """
 
@@ -399,7 +399,7 @@ def _unverified(view: View, claims: Mapping[str, ChargeFigures]) -> Iterable[Unv
 
 @frozen
 class Reading:
-    """A history that was read once: by every rule of the audit, and for whoever shows it.
+    """A history that was read once: by every rule of the audit, and for what shows it.
 
     Attributes:
         state: at the end; None if none follows. view: of it, likewise. seen: what went along.

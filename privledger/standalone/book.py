@@ -299,7 +299,7 @@ class Book:
             self.draws(scope, plan, body["data"], body.get("mark"))
 
     def draws(self, name: str, plan: Node | None, data: str, mark: str | None) -> None:
-        """Refuse a grant on a scope that nobody paid for, with another filter, or of two tables."""
+        """Refuse a grant on an unpaid scope, with another filter, or of two tables."""
         scope = self.scopes.get(name)
         paid = None if scope is None else scope["plan"]
         if paid is None or plan is None or {paid.name, plan.name} != {"IndividualFilter"} or (

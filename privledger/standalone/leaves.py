@@ -232,7 +232,7 @@ def leaf_price(node: Node, relation: str) -> Price:
 
 
 def group_price(field: Any, relation: str) -> Price:
-    """Counts of all groups that one person is in; fails where one that is nobody else's shows."""
+    """Counts of all groups that one person is in; fails where a group of one person shows."""
     scale, groups, noise = field["scale"], field["groups_per_person"], field["noise"]
     far, epsilon = (field["threshold"] - 1) / scale, groups / scale
     alone = {"laplace": math.exp(-far) / 2, "gaussian": math.erfc(far / math.sqrt(2)) / 2,

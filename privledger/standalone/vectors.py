@@ -116,7 +116,7 @@ def opened(data: bytes, most: int, whole: bool = False) -> bytes:
 PIECE_WIDTH, DIGEST_SIZE, PIECE_HASH = 4096, 16, 32
 INDEX_MAGIC = b"prlgidx1"
 INDEX_HEAD = len(INDEX_MAGIC) + 16 + 16
-NOBODY = bytes(PIECE_HASH)
+EMPTY_PIECE = bytes(PIECE_HASH)
 
 
 Body: TypeAlias = dict[str, Any]
@@ -146,7 +146,7 @@ class People:
         self.wanted.append((entry, "members", body["members"], ""))
 
     def granted(self, body: Body, unit: str) -> None:
-        """Refuse a grant for a table of which nobody said who is in it."""
+        """Refuse a grant for a table whose people were not enrolled."""
         number = body.get("enrolled")
         if (number is None) != (unit != "person") or (number is not None and (
                 number >= len(self.tables) or self.tables[number][1]["data"] != body["data"])):
@@ -189,14 +189,14 @@ class People:
         found: list[bytes | None] = []
         for number in range(len(hashes) // PIECE_HASH):
             right = hashes[number * PIECE_HASH:(number + 1) * PIECE_HASH]
-            piece = None if right == NOBODY else look_up(f"{note['name']}/{number}")
-            if right != NOBODY and (piece is None or hashlib.sha256(piece).digest() != right):
+            piece = None if right == EMPTY_PIECE else look_up(f"{note['name']}/{number}")
+            if right != EMPTY_PIECE and (piece is None or hashlib.sha256(piece).digest() != right):
                 raise Bad("a piece of what is kept by people is missing or was edited")
             found.append(piece)
         return first, count, found
 
     def batch(self, first: int, count: int, pieces: list[bytes | None]) -> None:
-        """New people: behind those before, rising, nobody twice."""
+        """New people: behind those before, rising, none twice."""
         data = b"".join(piece or b"" for piece in pieces)
         if first != self.size or any(
                 len(piece or b"") != DIGEST_SIZE * min(PIECE_WIDTH, count - number * PIECE_WIDTH)
@@ -218,7 +218,7 @@ class People:
                 raise Bad("who is in a table is not as long as it says")
 
     def spent(self, count: int, pieces: list[bytes | None], scope: str) -> None:
-        """Nobody has spent more than the cap, in all tables together."""
+        """No person has spent more than the cap, in all tables together."""
         self.records += count
         if self.records > MOST_TOTAL_RECORDS:
             raise Bad("the vectors up to here hold too many records: not read")
@@ -315,7 +315,7 @@ class Line:
         return not ("waits" in body or "left_line" in body)
 
     def granted(self, grant: str) -> None:
-        """Whoever waited has what it asked for."""
+        """The request that waited has what it asked for."""
         self.places.pop(grant, None)
 
 

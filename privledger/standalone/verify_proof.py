@@ -10,7 +10,7 @@ With two receipts: the ledger of the later one begins with exactly the entries o
 so what was spent at the earlier date was neither changed nor dropped. With one: an entry, as it is
 printed, is in the ledger at its place. Neither the ledger nor any data is needed.
 
-Without a key whoever made a receipt may have made it up: get each from whom you trust. A witness
+Without a key the maker of a receipt may have made it up: get each from whom you trust. A witness
 vouches for the time at which it saw a receipt. Not checked here: prices.
 
 Exit code: 0 proved, 3 not proved, 2 usage.
@@ -247,7 +247,7 @@ def read(path: str) -> object:
 
 
 def told(value: object, keys: dict[str, bytes]) -> object:
-    """A receipt by itself, once whoever had to sign it did."""
+    """A receipt by itself, once its signer signed it."""
     seen = type(value) is dict and type(value.get("receipt")) is dict
     if "--witness-key" in keys:
         check_signed(value if seen else {}, keys["--witness-key"], "witness")

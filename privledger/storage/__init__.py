@@ -65,7 +65,7 @@ def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,
 
 
 def refuse_findings(store: Store) -> None:
-    """For whoever goes on with a store.
+    """For the next user of a store.
 
     Raises:
         LedgerCorrupt: there is something wrong with the place itself.

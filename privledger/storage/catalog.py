@@ -1,10 +1,10 @@
 """Is a database's schema `privledger` what the migrations make, and nothing else?
 
-A trigger, a rule, a policy or a changed function that somebody planted can take grants back as
+A trigger, a rule, a policy or a changed function that an attacker planted can take grants back as
 they are written. The system's catalogs are read one line for each table, column, constraint,
 index, trigger, rule, policy and function, and compared with the lines of `catalog.txt`. Lines are
 made of what the catalogs store, not of what a server's version prints. Names in queries are whole,
-so that nobody's search path matters.
+so that no search path matters.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def lines(connection: Connection) -> list[str]:
 def prepare_catalog(connection: Connection, *, again: bool = False) -> None:
     """Plan the look at the objects that are there now, once for a connection.
 
-    Nobody's objects come before the system's from here on.
+    No user's objects come before the system's from here on.
     """
     connection.execute("SET search_path = pg_catalog, pg_temp")
     found = connection.execute(_OBJECTS).fetchall()
@@ -200,7 +200,7 @@ def _short(line: str) -> str:
 
 
 def too_many_rights(connection: Connection) -> list[Finding]:
-    """Whoever but the owner may write a table without asking a function."""
+    """Users but the owner who may write a table without asking a function."""
     return [Finding(PLACE, -1, f"{who} may write {table} directly; a client needs SELECT, and "
                                "EXECUTE on the functions")
             for who, table in connection.execute(_RIGHTS)]

@@ -17,15 +17,15 @@ class Believing:
     """A store that believes all who may write to it, and that is as many as may settle a grant."""
 
     def markable(self, grants: Iterable[str]) -> set[str]:
-        """All of them: whoever may write may say that a holder is gone."""
+        """All of them: a writer may say that a holder is gone."""
         return set(grants)
 
     def ended(self, places: Iterable[str]) -> set[str]:
-        """None: whoever reads the history can see the processes of this host."""
+        """None: a reader of the history can see the processes of this host."""
         return set()
 
     def secret(self, grant: str) -> str:
-        """Empty: whoever may write settles its grants."""
+        """Empty: a writer settles its grants."""
         return ""
 
     def hold(self, grant: str, secret: str) -> None:
@@ -47,7 +47,7 @@ class MemoryStore(Believing):
         self._pid = threads.process()
 
     def read(self, after: int = -1) -> list[Entry]:
-        """Entries behind `after`, parsed anew: nobody holds the store's own; see `Store.read`."""
+        """Entries behind `after`, parsed anew: the store's own stay here; see `Store.read`."""
         # From the text: what is read from here is the reader's own.
         return entries_of(map(_row, self._entries[after + 1 :]), self.location)
 
@@ -76,8 +76,8 @@ class MemoryStore(Believing):
         with self._lock:
             transaction = _MemoryTransaction(self)
             yield transaction
-            # One step makes it durable; an interrupt around it leaves a vector nobody names, or
-            # an old checkpoint.
+            # One step makes it durable; an interrupt around it leaves an unnamed vector, or an
+            # old checkpoint.
             self._vectors.update(transaction.vectors)
             self._entries.extend(transaction.entries)
             if transaction.checkpoint is not None:

@@ -1,7 +1,7 @@
 """The tables of a PostgreSQL database: numbered SQL files, each run once, in order.
 
-A server adds up and compares integers. It cannot turn an (epsilon, delta) into them, so whoever
-creates a ledger writes down, for each filter that its budget allows, how much fits: the rooms.
+A server adds up and compares integers. It cannot turn an (epsilon, delta) into them, so the
+creator of a ledger writes down, for each filter that its budget allows, how much fits: the rooms.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def migrate(connection: Connection, location: str, seconds: float, *, create: bo
                        f"SET LOCAL lock_timeout = {int(1000 * seconds)}")
     try:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        found = version(connection) or 0  # somebody may have been faster
+        found = version(connection) or 0  # another client may have been faster
         for number, script in known.items():
             if number > found:
                 connection.execute(script.encode())
@@ -108,7 +108,7 @@ def _allow_old(connection: Connection, ledger: int, created: str, fixed: str | N
         rule = None if fixed is None else decode("filter", parse_body(fixed))
         allow(connection, ledger, cast(Created, first), cast(FilterFixed | None, rule))
     except (PrivledgerError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return  # no history that anybody can open; it gets no room
+        return  # no history that can be opened; it gets no room
 
 
 Room = tuple[str, float, int, int, int]

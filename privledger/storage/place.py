@@ -38,7 +38,7 @@ if sys.platform == "linux":
 # Forks: no connection crosses one, and no lock is taken along in the middle of a turn.
 #
 # SQLite keeps what it knows of locks for the whole process, so a child that inherits an open
-# connection believes in locks that it does not have, or that nobody gives back. Every connection is
+# connection believes in locks that it does not have, or that stay for ever. Every connection is
 # therefore closed before a fork, once its transaction is over, and opened again when it is needed.
 # Where a transaction does not end, but its thread is not within SQLite at the moment of the fork,
 # the child closes the connection first of all. That does its parent no harm: locks of files belong
@@ -86,7 +86,7 @@ def never_close(connection: object) -> None:
 
 
 def _before() -> None:
-    frame = sys._getframe(1)  # whoever forks holds the locks meanwhile
+    frame = sys._getframe(1)  # the forking thread holds the locks meanwhile
     for store in list(_stores):
         if getattr(store, "_lock", None) is None:
             continue  # it is just being made
@@ -121,7 +121,7 @@ def _is_outside(frame: FrameType | None) -> bool:
 
 
 def _no_other_thread() -> None:
-    """From here to the fork nobody else runs, so that what was seen stays so."""
+    """From here to the fork no other thread runs, so that what was seen stays so."""
     if not _switching:
         _switching.append(sys.getswitchinterval())
     sys.setswitchinterval(1e6)
@@ -242,7 +242,7 @@ def is_open_elsewhere(key: Key) -> bool:
     try:
         names = os.listdir("/proc/self/fd")
     except OSError:
-        return True  # nobody can tell
+        return True  # it cannot be told
     found = 0
     for name in names:
         with contextlib.suppress(OSError):
@@ -258,9 +258,9 @@ def number_of(*parts: object) -> int:
 
 
 def claim_place(descriptor: int, number: int) -> bool:
-    """Say by a lock what this file is used with; False if somebody uses it with anything else.
+    """Say by a lock what this file is used with; False if a process uses it with anything else.
 
-    The lock ends with the descriptor, also when the process is killed. Everybody first says what
+    The lock ends with the descriptor, also when the process is killed. Each process first says what
     he uses and then looks at what others said, so of two at the same time at least one notices.
     """
     if not CAN_LOCK:
@@ -273,7 +273,7 @@ def claim_place(descriptor: int, number: int) -> bool:
 
 
 def contested(descriptor: int, number: int) -> bool:
-    """Whether somebody uses this file with something else."""
+    """Whether a process uses this file with something else."""
     if not CAN_LOCK:
         return False
     return any(size and _is_locked(descriptor, start, size) for start, size in (
@@ -406,7 +406,7 @@ class Place:
             self._refuse("was replaced: the log beside it is in use by the file that was here")
 
     def _follow_mode(self, suffix: str, found: os.stat_result) -> None:
-        """Whoever may read the ledger may read its log, and nobody else."""
+        """Users who may read the ledger may read its log, and no others."""
         wanted = stat.S_IMODE(os.fstat(self._descriptor).st_mode)
         if stat.S_IMODE(found.st_mode) != wanted:
             with contextlib.suppress(OSError):
@@ -472,7 +472,7 @@ class Place:
         return ""
 
     def _written(self) -> str:
-        """Whether somebody wrote to the file itself, past its log."""
+        """Whether a process wrote to the file itself, past its log."""
         if self._index is None:
             return ""
         before = self._copied()

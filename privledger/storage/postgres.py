@@ -55,9 +55,10 @@ class Held:
     """Secrets of the grants that this process holds, by grant: who has one may say what became of
     it.
 
-    A database that many clients write cannot tell them apart by what they send. So whoever reserves
-    makes a secret and leaves only its digest there; releases, settlements and refunds come with it.
-    It is kept in memory, and nowhere else: a grant whose holder died keeps its whole charge.
+    A database that many clients write cannot tell them apart by what they send. So a client
+    makes a secret when it reserves, and leaves only its digest there; releases, settlements and
+    refunds come with it. It is kept in memory, and nowhere else: a grant whose holder died keeps
+    its whole charge.
     """
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class Held:
         return self._secrets.get(name) if isinstance(entry.event, _GIVEN) else None
 
     def secret(self, grant: str) -> str:
-        """For whoever must settle later, perhaps in another process; empty if it is not known.
+        """For a process that must settle later; empty if it is not known.
         Keep it as safe as that."""
         return self._secrets.get(grant, b"").hex()
 
@@ -160,7 +161,7 @@ class PostgresStore:
     def _check_place(self, connection: Connection) -> None:
         """Raise if what is there is not what the migrations make.
 
-        A reader goes on, so that whoever audits sees every finding, unless tables are no tables.
+        A reader goes on, so that an auditor sees every finding, unless tables are no tables.
         """
         found = catalog.strange(connection)
         if self._read_only:

@@ -95,7 +95,7 @@ class SQLiteStore(Forking, Believing):
             with self._held():
                 self._connect()
         except LedgerError:
-            if create:  # no room for its log, say: nobody was promised anything
+            if create:  # no room for its log, say: nothing was promised
                 take_back(self._path, first)
             raise
 
@@ -124,7 +124,7 @@ class SQLiteStore(Forking, Believing):
         if inherited is not None:
             with suppress(sqlite3.Error):
                 inherited.close()
-            if there and not log.exists():  # nobody else was there: SQLite copied all of it
+            if there and not log.exists():  # no other process was there: SQLite copied all of it
                 with suppress(*FAILURES, OSError):
                     unmark(self._path)
 
@@ -317,7 +317,7 @@ class SQLiteStore(Forking, Believing):
 
     def _unmark(self) -> bool:
         """Before a clean close: whatever was committed so far reaches the file before this does,
-        and whoever writes afterwards marks the file again. False if it could not be written."""
+        and the next writer marks the file again. False if it could not be written."""
         connection = self._connection
         if connection is None or self._read_only or connection.in_transaction:
             return True
@@ -326,7 +326,7 @@ class SQLiteStore(Forking, Believing):
             if check_header(connection, self.location):
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute("COMMIT")
-        except (*FAILURES, LedgerError):  # a disk that fails; or somebody writes, and closes later
+        except (*FAILURES, LedgerError):  # a disk that fails; or a process writes, and closes later
             with suppress(sqlite3.Error):
                 connection.rollback()
             return False

@@ -1,4 +1,4 @@
-"""A connection to a ledger file that anybody may have written, and what is read through it.
+"""A connection to a ledger file that an attacker may have written, and what is read through it.
 
 Nothing large is ever fetched: SQLite itself refuses to build a text or blob above a limit that is
 set for the connection, before it reserves memory for it. Asking for the length of a text first
@@ -32,8 +32,8 @@ if sys.platform != "win32":
 
 # The schema of a ledger file, to the letter, and what in a file differs from it.
 #
-# A file may have been touched by anybody. A trigger can delete a charge as it is written, a view
-# can stand where the history should be, an index can hold other rows than its table. So whatever
+# An attacker may have touched a file. A trigger can delete a charge as it is written, a view can
+# stand where the history should be, an index can hold other rows than its table. So whatever
 # is not exactly what privledger wrote is named, and a file with any of it grants nothing. Files of
 # the formats 1 to 3 have the same tables.
 
@@ -126,7 +126,7 @@ def is_readable_format(found: Objects, name: str) -> bool:
 
 
 def _shown(kind: object, name: object) -> str:
-    """Names from a file that anybody may have written: short, and in printable ASCII."""
+    """Names from a file that an attacker may have written: short, and in printable ASCII."""
     plain = kind if kind in ("table", "index", "trigger", "view") else "an object"
     article = "" if plain == "an object" else "the "
     return f"{article}{plain} {ascii(name)[:60]}"
@@ -135,7 +135,7 @@ def _shown(kind: object, name: object) -> str:
 MOST_VALUE = MOST_PACKED + MOST_CHECKPOINT
 """Bytes of any value that a connection to a ledger may read or write."""
 
-# NOT INDEXED: an index that somebody added may hold other rows than the table.
+# NOT INDEXED: an index that an attacker added may hold other rows than the table.
 BATCH_ROWS, BATCH_BYTES, _PART = 5000, 8 << 20, 16
 
 _AFTER = ("SELECT position, kind, body, previous, hash FROM entries NOT INDEXED "
@@ -412,8 +412,8 @@ def file_key(name: str) -> str:
 # A new ledger file appears whole, with its first entries, or not at all.
 #
 # It is built in memory, written beside its place under a name that says what it is, brought to the
-# disk, and only then linked to its name, which fails if there is anything. Whoever is killed on
-# the way leaves no ledger, or a whole one.
+# disk, and only then linked to its name, which fails if there is anything. A process that is killed
+# on the way leaves no ledger, or a whole one.
 
 
 MODE = 0o600
@@ -456,7 +456,7 @@ def put_file(path: Path, content: bytes) -> None:
         for left in _unfinished(path):
             _remove_left(left)
     try:
-        with registry():  # nobody here opens it before the maker's descriptor is closed
+        with registry():  # no thread opens it before the maker's descriptor is closed
             _placed(path, content[:18] + _LOGGED + content[20:])
     except FileExistsError:
         raise _exists(path) from None
@@ -472,7 +472,7 @@ def put_file(path: Path, content: bytes) -> None:
 
 def take_back(path: Path, first: Sequence[Entry]) -> None:
     """Remove a ledger that was made a moment ago and could not be opened, if it is as it was made:
-    whoever has it open already marks the file before the first write."""
+    a process that has it open already marks the file before the first write."""
     made = _content(first)
     with contextlib.suppress(OSError), registry():
         log = Path(f"{path}-wal")
@@ -527,7 +527,7 @@ def _write_and_link(beside: Path, path: Path, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(beside, flags | getattr(os, "O_BINARY", 0), MODE)
     try:
-        _lock(descriptor, wait=True)  # as long as it is held, nobody clears this file away
+        _lock(descriptor, wait=True)  # as long as it is held, no process clears this file away
         if hasattr(os, "fchmod"):
             os.fchmod(descriptor, MODE)  # whatever the umask left of it
         rest = memoryview(content + bytes(_BESIDE))

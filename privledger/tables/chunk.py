@@ -22,7 +22,7 @@ from privledger.tables.columns import Columns
 # them are exact in any order; those of one person add up to `ONE` at most.
 
 ONE = 1 << 20
-"""Steps that a whole person weighs, and so the row of somebody who has no other."""
+"""Steps that a whole person weighs, and so the row of a person who has no other."""
 
 
 def numbered(people: NDArray[np.generic]) -> NDArray[np.int32]:
@@ -52,7 +52,7 @@ def people_in(people: NDArray[np.int32]) -> int:
 def masses(people: NDArray[np.int32], n_people: int) -> NDArray[np.int64]:
     """What each row of a whole table weighs, in steps of 1 / ONE, cut: shape (n_records,).
 
-    A person with more than ONE rows weighs nothing: sound, and nobody has so many.
+    A person with more than ONE rows weighs nothing: sound, and no person has so many.
     """
     rows = np.bincount(people, minlength=n_people)
     each: NDArray[np.int64] = (ONE // np.maximum(rows, 1)).astype(np.int64)
@@ -81,7 +81,7 @@ Array: TypeAlias = NDArray[Any]
 
 
 class Lazily(Sequence[Array]):
-    """Columns that are found when somebody asks for them; the last one is kept."""
+    """Columns that are found when they are asked for; the last one is kept."""
 
     def __init__(self, load: Callable[[int], Array], size: int) -> None:
         self._load, self._size = load, size
@@ -187,7 +187,7 @@ class Rows:
         return self if self.parent is None else self.parent[0].whole
 
     def coins(self, what: object) -> Coins:
-        """Where private coins for `what` come from: drawn once, and kept by whoever asks."""
+        """Where private coins for `what` come from: drawn once, and kept by the caller."""
         if self.keep is not None:
             return self.keep.coins(what)
         assert self.source is not None
@@ -208,7 +208,7 @@ class Rows:
         return cells
 
     def fixed(self, what: object, make: Callable[[Rows], Array]) -> Array:
-        """What `make` says of these records now, for as long as somebody holds on to it."""
+        """What `make` says of these records now, for as long as it is referred to."""
         return make(self) if self.keep is None else self.keep.fixed(what, lambda: make(self))
 
     def positions(self) -> NDArray[np.int64]:

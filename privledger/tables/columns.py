@@ -88,7 +88,7 @@ class TableFacts:
             and under unit person only where everything but the labels is. Else None.
         unit: `row`, or `person`: whom the promise is about, a record or everything of a person.
         n_people: the number of people, where the relation makes it public; None under unit row.
-        most_rows: rows of whoever has the most, where everything but the labels is public and
+        most_rows: rows of the person with the most, where everything but the labels is public and
             the unit is a person; else None.
         chunked: whether it lies in chunks, which answer one by one.
     """
@@ -128,7 +128,7 @@ class TableFacts:
 
 
 def own_form(form: TextForm | None) -> TextForm | None:
-    """A form that nobody else holds."""
+    """A form of its own, which no caller holds."""
     if form is None:
         return None
     if type(form) is not TextForm or not is_plain(form):
@@ -137,7 +137,7 @@ def own_form(form: TextForm | None) -> TextForm | None:
 
 
 def own_schema(schema: Schema) -> Schema:
-    """A schema that nobody else holds."""
+    """A schema of its own, which no caller holds."""
     if type(schema) is not Schema or any(type(column) is not Column for column in schema.columns):
         refuse(schema)
     columns = [Column(*(getattr(column, one.name) for one in attrs.fields(Column)))

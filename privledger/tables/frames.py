@@ -118,7 +118,7 @@ def once(names: list[str], where: str = "", known: Container[str] = ()) -> None:
     """Raise `DataError` for a column that is there twice: two readers could see two values.
 
     Of a name that is not `known` from a schema only its places are told: where a header is
-    missing, it is somebody's cell.
+    missing, it is a person's cell.
     """
     places: dict[str, int] = {}
     for place, name in enumerate(names, 1):
@@ -426,7 +426,7 @@ class DaskFrame:
 def streamed(X: object) -> Origin | None:
     """The origin of what must not be taken into memory as a whole; None for anything else.
 
-    Libraries are not imported to find out: whoever has such an object has imported them.
+    Libraries are not imported to find out: a caller with such an object has imported them.
 
     Raises:
         DataError: it is such an object, and cannot be read.

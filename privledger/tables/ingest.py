@@ -79,7 +79,7 @@ def ingest(folder: Folder, layout: Layout, portions: Iterable[Portion], rows: in
         note = ChunkNote(number, first, len(arrays[0]), digest)
         notes.append(note)
         lines.append(_noted(folder, note))
-        if folder.lasting:  # nobody goes on with one that goes with its process
+        if folder.lasting:  # one that goes with its process is never continued
             folder.write(_MANIFEST, lines)
         first += note.rows
         if progress is not None:

@@ -17,7 +17,7 @@ Array: TypeAlias = NDArray[Any]
 Piece: TypeAlias = bytes | memoryview
 
 CHUNK_ROWS = 1 << 18
-"""Rows of a chunk, unless somebody says otherwise."""
+"""Rows of a chunk, unless the caller says otherwise."""
 
 MAGIC = b"PLROWS1\n"
 _ALIGN = 64
@@ -25,7 +25,7 @@ _ALIGN = 64
 
 @frozen
 class ChunkNote:
-    """One chunk, as whoever asks about it knows it.
+    """One chunk, as the driver knows it.
 
     Attributes:
         number: its place, from 0. first, rows: which rows of the table. sha256: of its file.

@@ -186,7 +186,7 @@ def _within(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
 
 def members(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """Every file behind a path, a folder or a pattern, whatever it is; empty if nothing is there.
-    For whoever asks where private files lie, and not what is in them."""
+    For callers that ask where private files lie, and not what is in them."""
     place = Path(path)
     if place.is_dir():
         return tuple(sorted(place.iterdir()))

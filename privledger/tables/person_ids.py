@@ -126,7 +126,7 @@ class Misspelt(ValueError):
 def spelt(text: str) -> str:
     """The one spelling of an id.
 
-    White space around it goes, and inside counts as one blank; marks that nobody sees go. Wide,
+    White space around it goes, and inside counts as one blank; invisible marks go. Wide,
     ligated and composed letters are the plain ones (NFKC), capitals are small letters, dashes and
     quotes of every shape are - and '. A whole number is its digits, however it is written: 17,
     +17, 017, 17.0, 1.7e+01, 1.7e1. A spelling is its own spelling.

@@ -1,4 +1,4 @@
-"""The key of an owner's people: in a file that nobody else can read, and in this process only.
+"""The key of an owner's people: in a file that no other user can read, and in this process only.
 
 It is no part of a ledger, of an argument list, a message, a log, a repr or a pickle. A ledger
 keeps a check value, which tells a wrong key from the right one and nothing else.
@@ -71,7 +71,7 @@ class PeopleKey(Uncopied):
 
 
 def passing_people_key() -> PeopleKey:
-    """A key that nobody gets: for a ledger in memory, in which nobody is ever looked up."""
+    """A key that is never handed out: no person is looked up in a ledger in memory."""
     return PeopleKey(secrets.token_bytes(2 * LEAST))
 
 
@@ -94,7 +94,7 @@ def read_people_key(path: str | os.PathLike[str]) -> PeopleKey:
     """A key from its file.
 
     Raises:
-        InvalidValue: no file, not a key, or one that somebody else can read or write.
+        InvalidValue: no file, not a key, or one that another user can read or write.
     """
     name = Path(path).name
     try:
@@ -149,7 +149,7 @@ def make_people_key(path: str | os.PathLike[str]) -> PeopleKey:
 
 # What a ledger keeps of a person: HMAC-SHA256 of the id under the owner's key, cut to 16 bytes.
 #
-# Whoever has the key can look a person up, and try guesses; whoever lacks it learns how many people
+# With the key one can look a person up, and try guesses; without it one learns how many people
 # there are, and which of them are in two places under one key.
 
 SIZE = 16

@@ -32,7 +32,7 @@ def label_of(*parts: object) -> str:
 
 
 def bins_label(bins: Bins) -> str:
-    """The same for equal bins of one table, whoever made them."""
+    """The same for equal bins of one table, however they were made."""
     digest = hashlib.sha256()
     for place, (column, size) in enumerate(zip(bins.schema.features, bins.sizes(), strict=True)):
         digest.update(f"{column.name}\0{column.kind}\0{size}\0".encode())
@@ -201,7 +201,7 @@ def _mark(said: list[Any]) -> str:
 
 def _sum(array: Array) -> int:
     """Of all bytes, eight at a time: a torn file has another one. Fast, and no defence against
-    whoever can write to the folder."""
+    a user who can write to the folder."""
     held = array.reshape(-1).view(np.uint8)
     words = len(held) // 8 * 8
     total = int(held[:words].view(np.uint64).sum(dtype=np.uint64))

@@ -118,7 +118,7 @@ def check_family(found: str, column: Column) -> None:
 
 
 def no_dates(column: Column) -> DataError:
-    """What is said about instants: how many steps since when they are is nobody's public fact."""
+    """What is said about instants: no schema says how many steps since when they are."""
     return DataError(f"column {column.name!r} holds dates or times, which its schema does not "
                      "define. Map them to a number, or to a text that the schema lists, first")
 

@@ -154,7 +154,7 @@ class Column:
         self._check_marker()
 
     def _check_unused(self, what: str, **given: object) -> None:
-        """Refuse what says nothing about such a column: somebody meant another one by it."""
+        """Refuse what says nothing about such a column: the author meant another one by it."""
         for name, value in given.items():
             if value:
                 raise SchemaError(f"column {self.name!r}: {name} does not apply to {what}")
@@ -210,7 +210,7 @@ def check_provenance(what: str, value: object) -> None:
 
 
 def check_promise(name: str, rows: object, provenance: object) -> None:
-    """Refuse a number of rows that nobody stands for, or that was counted.
+    """Refuse a number of rows that no author stands for, or that was counted.
 
     An expected number is compared with no table: whether it agrees is itself an answer about it.
     """
@@ -316,7 +316,7 @@ class Schema:
         Raises:
             SchemaError: the schema is about people and the ledger about rows, or a column has
                 the role `group`, so that people have several rows, and nothing is said about it.
-            RelationMismatch: it states a number of rows, which somebody else's would change.
+            RelationMismatch: it states a number of rows, which another person's row would change.
         """
         if unit != "row":
             if relation == "replace_one" and self.public_rows is not None:
@@ -366,7 +366,7 @@ class Schema:
 
     @property
     def declared_rows(self) -> int | None:
-        """The number of rows that was declared, public or expected, for whoever keeps a policy."""
+        """The number of rows that was declared, public or expected, for the keeper of a policy."""
         stated = self.public_rows if self.public_people is None else self.public_people
         return self.expected_rows if stated is None else stated
 

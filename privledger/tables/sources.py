@@ -2,8 +2,8 @@
 
 A source describes where rows are. It is made from names of files and of columns; rows are read
 when it is asked for batches, and only the columns that a schema names. What a Parquet file says
-of its rows besides, the minima and maxima of its row groups above all, is not consulted: whoever
-wrote it may have written anything, and skipping rows by it would change the table unseen.
+of its rows besides, the minima and maxima of its row groups above all, is not consulted: its
+author may have written anything, and skipping rows by it would change the table unseen.
 
 This runs at the owner's side, before the guard. Errors name files, columns and rules, never
 values.
@@ -115,7 +115,7 @@ class Wanted:
 
 
 def _same_ids(name: str, before: str | None, found: str) -> str:
-    if before not in (None, found):  # 17 and "17": one person or two, nobody here can say
+    if before not in (None, found):  # 17 and "17": one person or two cannot be told here
         raise DataError(f"column {name!r} holds ids of another type than the file before")
     return found
 

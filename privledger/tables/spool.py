@@ -32,8 +32,8 @@ class Folder:
 
     Attributes:
         path: of the folder, mode 0700; its files have mode 0600.
-        key: 32 secret bytes that only whoever can open the folder has.
-        lasting: whether it stays when nobody uses it any more.
+        key: 32 secret bytes that only a process that can open the folder has.
+        lasting: whether it stays when no process uses it any more.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class Folder:
 
     @classmethod
     def temporary(cls) -> Folder:
-        """A fresh one, which goes with whoever holds it, or at the end of the process; what a
+        """A fresh one, which goes with its holder, or at the end of the process; what a
         killed process left behind goes first."""
         clear_left_behind()
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))  # mode 0700
@@ -67,7 +67,7 @@ class Folder:
         """One that stays: made where there is none, else gone on with.
 
         Raises:
-            InvalidValue: it is somebody else's, or others may open it. SpoolError: it cannot be
+            InvalidValue: it is another user's, or others may open it. SpoolError: it cannot be
                 made, or is no spool.
         """
         place = Path(path)

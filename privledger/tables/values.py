@@ -41,11 +41,11 @@ def is_plain_value(value: Any) -> bool:
 
 
 def fixed(table: Any) -> NDArray[Any]:
-    """A copy that nobody can change."""
+    """A copy that cannot be changed."""
     held = np.ascontiguousarray(table)
     if not held.size:
         return np.zeros(held.shape, held.dtype)
-    # Backed by bytes: it was checked once, and nobody can make it writable again.
+    # Backed by bytes: it was checked once, and it cannot be made writable again.
     return np.frombuffer(held.tobytes(), held.dtype).reshape(held.shape)
 
 

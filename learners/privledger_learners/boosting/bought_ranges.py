@@ -1,7 +1,7 @@
 """Where the records of a numeric feature lie inside wide public bounds: bought, then public.
 
 A histogram over equal cells of the public range, with noise. The bins are then those of the cells
-in which somebody surely is, and of one more on either side; what lies outside shares two bins. Its
+in which a record surely is, and of one more on either side; what lies outside shares two bins. Its
 borders follow from released numbers and public facts alone.
 """
 

@@ -35,7 +35,7 @@ class FeatureMemory:
     Attributes:
         gain: estimated gain of each feature.
         visits: one-feature trees grown on each feature.
-        rng: public randomness; it protects nobody and need not.
+        rng: public randomness; it protects no person and need not.
     """
 
     features: tuple[Feature, ...]

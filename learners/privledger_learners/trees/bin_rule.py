@@ -50,7 +50,7 @@ class BinRule:
         return 1.0 - self.share
 
     def buys(self, rows: float | None) -> bool:
-        """Whether quantiles are bought for so many rows; None: for a number nobody knows."""
+        """Whether quantiles are bought for so many rows; None: for an unknown number."""
         return rows is not None and rows >= self.enough
 
     def noise(self, epsilon: float) -> pl.Laplace:

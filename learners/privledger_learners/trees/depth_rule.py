@@ -60,7 +60,7 @@ class DepthRule:
                 *(Grown(depth, True) for depth in range(border, self.most + 1))]
 
     def form(self, rows: float | None) -> Grown:
-        """The form for so many rows, or where nobody knows them and the depth is fixed."""
+        """The form for so many rows, or where they are unknown and the depth is fixed."""
         if self.fixed is not None:
             return Grown(self.fixed, self.bins.buys(rows))
         assert rows is not None  # where neither is known, the plan holds the row count

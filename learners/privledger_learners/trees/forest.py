@@ -40,7 +40,7 @@ class Forest:
     Attributes:
         votes: `mean` of the leaf values; `log`: the product of class shares, normalised;
             `counts`: shares of the summed noisy counts, none below zero.
-        rows: that the depth follows from, declared or bought; None where nobody knows.
+        rows: that the depth follows from, declared or bought; None where it is unknown.
     """
 
     trees: tuple[Tree, ...]

@@ -38,7 +38,7 @@ from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, Remo
 # --- A record in one of several rounds of Gaussian noise, from below: ratios put together.
 #
 # As `allocated`, but ratios that lie in one cell of a grid become one, at their mean. That is what
-# somebody sees who is told the cell alone, so the pair is dominated by the true one in both
+# an observer of the cell alone sees, so the pair is dominated by the true one in both
 # directions; what is beyond the grid is left out (docs/proofs/allocation.md, "From below").
 
 _ONE = 5e-12  # relative error of the masses of a single ratio, and of their means

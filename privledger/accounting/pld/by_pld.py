@@ -315,7 +315,7 @@ def _ranged(value: float, eta: float, count: int) -> Price:
 
 
 def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:
-    """What epsilon is at least at `delta`, whoever accounts; 0 if nothing is proved."""
+    """What epsilon is at least at `delta`, by any accountant; 0 if nothing is proved."""
     try:
         return _highest_lane(_lanes(losses, 1e-9 * delta), delta)
     except TooMuch:

@@ -166,7 +166,7 @@ def choose_lattice(
         aim: what an earlier pass found, if there was one; else the saddle point is taken for it.
 
     Raises:
-        TooMuch: 10^15 runs on a coarse mesh spread over more points than anybody waits for.
+        TooMuch: 10^15 runs on a coarse mesh spread over too many points.
     """
     saddle = tilt
     _, centre, variance = probe.moments(saddle)

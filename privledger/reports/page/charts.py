@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from attrs import field, frozen
 
 from privledger.ledger.view import View
-from privledger.ledger.view_charges import NOBODY, UNNAMED, ChargeFigures
+from privledger.ledger.view_charges import NO_TABLE, UNNAMED, ChargeFigures
 from privledger.ledger.view_figures import SHARE, Amount, Figure, clean, summed_figures
 from privledger.numerals import many
 from privledger.reports.page.past import PageHistory
@@ -303,7 +303,7 @@ def icicle(view: View, hues: Mapping[str, int], names: Mapping[str, str]) -> Ici
         hues: of tables. names: what the cell of a grant or scope is called.
     """
     levels: tuple[Callable[[ChargeFigures], str], ...] = (
-        lambda one: one.table or NOBODY, lambda one: one.learner or one.library or UNNAMED,
+        lambda one: one.table or NO_TABLE, lambda one: one.learner or one.library or UNNAMED,
         lambda one: ", ".join(one.mechanisms or ()) or "nothing is promised",
         lambda one: one.name)
     charged = [one for one in view.charges if one.amount.units]

@@ -167,7 +167,7 @@ class Page:
 
     @property
     def confidential(self) -> bool:
-        """Whether single records are on the page: then it is not for everybody."""
+        """Whether single records are on the page: then it is confidential."""
         return self.content is not None and bool(self.content.people)
 
 
@@ -216,7 +216,7 @@ def published(report: LedgerReport) -> LedgerReport:
 
     Refusals stay: a refusal is decided from a plan and from totals, and reads nothing. Whether a
     fit failed or crashed, how far it came and how long it took may depend on the rows, and the
-    holder's process and the file's place are nobody's business.
+    holder's process and the file's place are private.
     """
     grants = tuple(
         evolve(grant, status=grant.status if grant.status == "scope" or (

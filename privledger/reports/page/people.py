@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privledger.ledger import Entry, GrantState, State, Store
 from privledger.ledger.events import Released
-from privledger.ledger.roster import everybody
+from privledger.ledger.roster import all_digests
 from privledger.ledger.view import readable
 from privledger.ledger.view_people import Taken, each_taken
 from privledger.ledger.view_records import (
@@ -119,7 +119,7 @@ class People:
 def people(store: Store, state: State, entries: Iterable[Entry],
            shown: ShownPerson) -> tuple[People, ...]:
     """Every data set for which a grant counted by record; of a ledger whose promise is about people
-    everybody in the roster, by place, in one."""
+    all people in the roster, by place, in one."""
     counting = [grant for grant in state.grants.values() if note_of(grant)]
     if not shown.totals or not counting:
         return ()
@@ -129,7 +129,7 @@ def people(store: Store, state: State, entries: Iterable[Entry],
                      for name in dict.fromkeys(grant.event.data for grant in counting))
     found = _counted(ALL, partial(each_taken, store, state), filtered, shown)
     if shown.vectors and found.records <= MOST_SEARCHED:
-        digests = key_to_bytes(everybody(store, [event for _, event in state.enrolled]))
+        digests = key_to_bytes(all_digests(store, [event for _, event in state.enrolled]))
         found = evolve(found, digests=base64.b64encode(digests).decode("ascii"))
     return (found,)
 
