@@ -379,17 +379,18 @@ def _summed(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> S
     question = task.question
     if rows.people is not None:
         return question.told(_voices(task, rows, members, purse), task.state)
-    values = question.contributions(rows, task.state)
+    values = question.contributions(rows, task.state) if task.round is not None else None
     mask = _mask(task, rows, members, purse, values)
     return question.sketch(rows, evolve(task.state, values=values, mask=mask))
 
 
 def _mask(task: Task, rows: Rows, members: Members, purse: FilterAccount,
-          values: list[Floats | None]) -> NDArray[np.bool_] | None:
+          values: list[Floats | None] | None) -> NDArray[np.bool_] | None:
     """Who is behind a derived handle and can pay, shape (rows,); None for all."""
     data: Derivation = task.question.data
     mask = members.mask(data, rows)
     if task.round is not None:
+        assert values is not None  # what a filter weighs
         spend = _spend(task.round, purse, rows.n)
         active = admit_score(task.round, spend, values, mask, rows.n)
         mask = active if mask is None else mask & active

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
@@ -26,6 +26,7 @@ from privledger.questions.blocks import Block, ClassIs, clipped
 from privledger.questions.cells import Cells, MappedCells, depends_on_label
 from privledger.questions.one_voice import Manner, Voices, voices
 from privledger.questions.question import Ask, Derivation, Noise, derivation_of
+from privledger.questions.score import FINER, LinearGradient
 from privledger.questions.sums import DISCRETE, Recipe, add_noise, cell_sums, recipes, whole_recipe
 from privledger.rounding import up
 from privledger.tables.chunk import Rows
@@ -105,6 +106,9 @@ class Sum(Ask):
             return Summing((whole,), 2, relation=relation)
         made = recipes(mechanism, lambda norm: [self.sensitivity(block, relation, norm)
                                                 for block in self.blocks], self._per_class())
+        made = tuple(evolve(recipe, grid=recipe.grid * FINER, noise=recipe.noise / FINER)
+                     if type(block) is LinearGradient else recipe
+                     for recipe, block in zip(made, self.blocks, strict=True))
         return Summing(made, 1 if type(mechanism) is Laplace else 2, relation=relation,
                        shares=() if type(mechanism) is Laplace else mechanism.shares)
 
@@ -117,7 +121,9 @@ class Sum(Ask):
 
     def contributions(self, chunk: Rows, state: Summing) -> list[NDArray[np.float64] | None]:
         """Inside the guard: what every record adds to each block, clipped; None means one."""
-        return [clipped(block, chunk, state.norm) for block in self.blocks]
+        return [block.on_grid(chunk, state.norm, recipe.grid) if type(block) is LinearGradient
+                else clipped(block, chunk, state.norm)
+                for block, recipe in zip(self.blocks, state.recipes, strict=True)]
 
     def sketch(self, chunk: Rows, state: Summing) -> tuple[NDArray[np.int64], ...]:
         """As `Ask.sketch`: sums in grid steps, one array of shape (cells, width) per block.
@@ -128,8 +134,12 @@ class Sum(Ask):
         """
         if chunk.people is not None:
             return self.told(self.voices(chunk, state), state)
-        values = self.contributions(chunk, state) if state.values is None else state.values
         cells, mask = self._places(chunk, state)
+        if state.values is None and cells is None:
+            (block, *more), recipe = self.blocks, state.recipes[0]
+            if type(block) is LinearGradient and not more:
+                return (block.total(chunk, state.norm, recipe.grid, mask),)
+        values = self.contributions(chunk, state) if state.values is None else state.values
         n_rows = chunk.n
         if mask is not None:
             cells = None if cells is None else cells[mask]

@@ -7,8 +7,8 @@ scores are the same on every machine and in every chunking. Proof: docs/proofs/l
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 from attrs import field, frozen
@@ -31,6 +31,10 @@ MOST_WAVE: Final = 2.0**10
 """Turns of a wave per unit of a number."""
 """Norm of the weights of one score. Steps of a row (2^14), of weights (2^36): below 2^53."""
 BESIDE: Final = ("", "hinge", "square")
+TOGETHER: Final = 1 << 10
+"""Joint categories that are looked up at once, at most; those of one feature may be more."""
+SMALL: Final = 1 << 22
+"""So many numbers are kept as float64, for products; more as int16. Both hold the same."""
 
 
 def _names(value: object) -> tuple[str, ...]:
@@ -63,6 +67,32 @@ def _waves(value: object) -> NDArray[np.float64]:
         value = [finite_array("waves", row).tolist() for row in rows]
     found = np.atleast_1d(finite_array("waves", value))
     return found if len(found) else found.reshape(0)
+
+
+@frozen(eq=False)
+class Encoded:
+    """Vectors of some rows in whole steps of 2^-8.
+
+    Attributes:
+        numbers: columns that are not one of a category, shape (n, columns), in Fortran order.
+        hot: what the column of a row's category holds, the same for every feature, shape (n,).
+        codes: joint category of each group of features, shape (n,) each; the last for none.
+        many: how many categories a row has, shape (n,).
+    """
+
+    numbers: NDArray[Any] = field(repr=False)
+    hot: NDArray[np.float64] = field(repr=False)
+    codes: tuple[NDArray[np.intp], ...] = field(repr=False)
+    many: NDArray[np.float64] = field(repr=False)
+
+    def lengths(self, norm: int) -> NDArray[np.float64]:
+        """Norm 1 or 2 of every vector: of whole numbers whose sums are exact, rounded once."""
+        measure = np.abs if norm == 1 else np.square
+        total = self.many * measure(self.hot)
+        for column in self.numbers.T:
+            total += measure(column, dtype=np.float64)
+        found: NDArray[np.float64] = (total if norm == 1 else np.sqrt(total)) * STEP
+        return found
 
 
 @frozen(eq=False)
@@ -128,48 +158,129 @@ class RowEncoding:
 
     def vectors(self, columns: Columns) -> NDArray[np.float64]:
         """Every row's vector, shape (n, count): of rows that the caller owns, or in the guard."""
-        found = np.zeros((self.count, columns.n_rows))  # column by column: each is one pass
-        found[-1] = 1.0
-        place, numbers = 0, []
+        return self.dense(self._encoded(columns))
+
+    def dense(self, held: Encoded) -> NDArray[np.float64]:
+        """The same of rows that are encoded."""
+        found = np.zeros((self.count, len(held.numbers)))  # column by column: each is one pass
+        numbers = iter(held.numbers.T)
+        for place, size in self._places():
+            if not size:
+                np.multiply(next(numbers), STEP, out=found[place], dtype=np.float64)
+        for group, codes in zip(self._groups(), held.codes, strict=True):
+            each = np.unravel_index(codes, [size + 1 for _, size in group])
+            for (place, size), own in zip(group, each, strict=True):
+                for code in range(size):
+                    np.multiply(held.hot, STEP, out=found[place + code], where=own == code)
+        return found.T
+
+    def _places(self) -> Iterator[tuple[int, int]]:
+        """Column of each number, of what is beside it, of each wave and of the constant, with 0;
+        and the first one of each feature of categories, with how many it has."""
+        place = 0
+        for size in self.categories:
+            for _ in range(1 if size or not self.beside else 2):
+                yield place, size
+                place += size or 1
+        for last in range(place, self.count):
+            yield last, 0
+
+    def _groups(self) -> list[list[tuple[int, int]]]:
+        """Features of categories that are looked up together: first column and size of each."""
+        found: list[list[tuple[int, int]]] = []
+        many = TOGETHER + 1
+        for place, size in self._places():
+            if size:
+                many *= size + 1
+                if many > TOGETHER:
+                    found.append([])
+                    many = size + 1
+                found[-1].append((place, size))
+        return found
+
+    def _numbers(self, columns: Columns) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+        """Columns that are not one of a category, before shortening; and all squares added up."""
+        found: list[NDArray[np.float64]] = []
+        turning = []
+        size_of = np.zeros(columns.n_rows)
         for name, size, center, scale, wide in zip(
                 self.names, self.categories, self.centers, self.scales, self.wide, strict=True):
             at = columns.schema.feature_index(name)
             held, column = columns.arrays[at], columns.schema.features[at]
             if size:
-                for code in range(size):
-                    np.multiply(held == code, self.weight, out=found[place + code])
-                place += size
+                size_of += np.where((held >= 0) & (held < size), np.square(self.weight), 0.0)
                 continue
             missing = np.isnan(held)
             value = ((log_scale(held, column) if wide else scaled(held, column)) - center) / scale
-            found[place] = np.where(missing, 0.0, value)
+            found.append(np.where(missing, 0.0, value))
             if len(self.waves):
-                numbers.append(np.rint(np.clip(found[place], -3.0, 3.0) / STEP) * STEP)
+                turning.append(np.rint(np.clip(found[-1], -3.0, 3.0) / STEP) * STEP)
+            size_of += np.square(found[-1])
             if self.beside:
                 other = (np.minimum(np.abs(value), 3.0) - 0.8 if self.beside == "hinge"
                          else np.square(value))
-                found[place + 1] = np.where(missing, 0.0, other)
-            place += 2 if self.beside else 1
-        for turns in self.waves:
-            found[place] = wave_of(turns, numbers)
-            place += 1
-        # Column by column: no last bit follows from where a row stands among others.
-        size_of = np.zeros(columns.n_rows)
-        for one in found:
-            size_of += np.square(one)
-        shorter = 1.0 / (np.maximum(np.sqrt(size_of) / self.reach, 1.0) * STEP)
-        for one in found:
-            np.trunc(np.multiply(one, shorter, out=one), out=one)
-            one *= STEP
-        return found.T
+                found.append(np.where(missing, 0.0, other))
+                size_of += np.square(found[-1])
+        for turns in (*self.waves, None):
+            found.append(np.ones(columns.n_rows) if turns is None
+                         else np.broadcast_to(wave_of(turns, turning), columns.n_rows))
+            size_of += np.square(found[-1])
+        return found, size_of
 
-    def of(self, rows: Rows) -> NDArray[np.int16]:
-        """Inside the guard: the vectors of these rows in steps of 2^-8, computed once."""
-        known: NDArray[np.int16] | None = rows.cache.get(self)
+    def _encoded(self, columns: Columns) -> Encoded:
+        # Column by column: no last bit follows from where a row stands among others.
+        plain, size_of = self._numbers(columns)
+        shorter = 1.0 / (np.maximum(np.sqrt(size_of) / self.reach, 1.0) * STEP)
+        small = len(plain) * columns.n_rows <= SMALL
+        numbers = np.empty((columns.n_rows, len(plain)), np.float64 if small else np.int16, "F")
+        for place, one in enumerate(plain):
+            numbers[:, place] = np.trunc(one * shorter)
+        hot = np.trunc(self.weight * shorter)
+        arrays = [columns.arrays[columns.schema.feature_index(name)] for name, size in zip(
+            self.names, self.categories, strict=True) if size]
+        own, codes, many = iter(arrays), [], np.zeros(columns.n_rows)
+        for group in self._groups():
+            joint = np.zeros(columns.n_rows, np.intp)
+            for _, size in group:
+                held = next(own)
+                there = (held >= 0) & (held < size)
+                many += there
+                joint *= size + 1
+                joint += np.where(there, held, size)
+            codes.append(joint)
+        return Encoded(numbers, hot, tuple(codes), many)
+
+    def of(self, rows: Rows) -> Encoded:
+        """Inside the guard: the vectors of these rows, computed once."""
+        known: Encoded | None = rows.cache.get(self)
         if known is None:
-            steps = self.vectors(rows.features) / STEP
-            known = rows.cache[self] = np.asfortranarray(steps, dtype=np.int16)
+            known = rows.cache[self] = self._encoded(rows.features)
         return known
+
+    def sums(self, rows: Rows, factors: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Inside the guard: vectors in steps times whole factors, added up over records.
+
+        Args:
+            factors: shape (k, n); no vector times its factor is longer than 2^26.
+
+        Returns:
+            Shape (k, count), exact: every partial sum over a run is below 2^53, in any order.
+        """
+        held, found = self.of(rows), np.zeros((len(factors), self.count), dtype=np.int64)
+        plain = [place for place, size in self._places() if not size]
+        for at in runs(rows.n):
+            here = np.ascontiguousarray(factors[:, at])
+            found[:, plain] += (here @ held.numbers[at].astype(np.float64, copy=False)
+                                ).astype(np.int64)
+            here *= held.hot[at]
+            for group, codes in zip(self._groups(), held.codes, strict=True):
+                shape = [size + 1 for _, size in group]
+                for one, into in zip(here, found, strict=True):
+                    table = np.bincount(codes[at], one, math.prod(shape)).reshape(shape)
+                    for axis, (place, size) in enumerate(group):
+                        rest = tuple(other for other in range(len(shape)) if other != axis)
+                        into[place:place + size] += table.sum(axis=rest)[:size].astype(np.int64)
+        return found
 
     def weights(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weights in whole steps of 2^-16, shape (count,) or (count, width).
@@ -190,11 +301,25 @@ class RowEncoding:
     def moves(self, rows: Rows, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Inside the guard: how far every record's score is moved, in whole steps of 2^-16."""
         held, steps = self.of(rows), self.weights(values)
-        found = np.empty((len(held), *values.shape[1:]))
-        for at in runs(len(held)):
-            found[at] = held[at].astype(np.float64) @ steps
-        found *= STEP
-        return np.rint(found, out=found)
+        plain = steps[[place for place, size in self._places() if not size]]
+        tables = []
+        for group in self._groups():
+            table = np.zeros((1, *values.shape[1:]))
+            for place, size in group:
+                own = np.zeros((size + 1, *values.shape[1:]))  # nothing for none of them
+                own[:-1] = steps[place:place + size]
+                table = table[:, None] + own
+                table = table.reshape(-1, *values.shape[1:])
+            tables.append(table)
+        found = np.empty((rows.n, *values.shape[1:]))
+        for at in runs(rows.n):
+            here = np.zeros_like(found[at])
+            for table, codes in zip(tables, held.codes, strict=True):
+                here += table.take(codes[at], axis=0)
+            here *= held.hot[at].reshape(-1, *[1] * (found.ndim - 1))
+            here += held.numbers[at].astype(np.float64, copy=False) @ plain
+            np.rint(np.multiply(here, STEP, out=here), out=found[at])
+        return found
 
 
 def wave_of(turns: NDArray[np.float64],

@@ -7,6 +7,7 @@ post-processing plus a function of single records: it releases nothing.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ from privledger.tables.chunk import Rows
 from privledger.tables.columns import TableFacts
 from privledger.tables.values import refuse
 
+FINER = 2.0**-6
+"""By how much the grid of a linear gradient is finer than that of others: residuals are cut to
+steps that are longer by 2^8, an encoded row is whole already."""
 LOSSES = ("squared", "logistic", "softmax")
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
 TERMS: tuple[type, ...] = (*UPDATES, RowEncoding)
@@ -321,19 +325,54 @@ class LinearGradient(Block):
             self.score.check(facts)
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
-        """Every record's vector, shape (n, width), or (n,) for one number."""
+        """Every record's vector before clipping, shape (n, width)."""
+        return self._vectors(rows, self._factors(rows))
+
+    def on_grid(self, rows: Rows, norm: int, grid: float) -> NDArray[np.float64]:
+        """Every record's vector, clipped, in whole grid steps: residual cut to steps x row."""
+        return self._vectors(rows, self._cut(rows, norm, grid)) * (grid / STEP)
+
+    def total(self, rows: Rows, norm: int, grid: float,
+              mask: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """What `on_grid` adds up to over the records of `mask`, in grid steps, exactly."""
+        factors = self._cut(rows, norm, grid)
+        if mask is not None:
+            factors[:, ~mask] = 0.0
+        return self.encoding.sums(rows, factors).reshape(1, -1)
+
+    def _factors(self, rows: Rows) -> NDArray[np.float64]:
+        """What the encoded row is multiplied by, shape (width of the score, n)."""
+        return np.ones((1, rows.n)) if self.score is None else residuals_of(self.score, rows)
+
+    def _cut(self, rows: Rows, norm: int, grid: float) -> NDArray[np.float64]:
+        """The same, so short that the product is within the clip, in whole steps of grid / 2^-8;
+        what rounding may add is left free. A factor that is not finite is zero."""
+        factors, step = self._factors(rows), grid / STEP
+        width = len(factors)
+        room = step / 2 * (width if norm == 1 else math.sqrt(width))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            most = np.maximum(self.clip / self._lengths(rows, norm) - room, 0.0)
+            most /= length(list(factors), norm)
+            np.minimum(most, 1.0, out=most)
+            most /= step
+            factors *= most
+        if not np.isfinite(factors).all():
+            factors[~np.isfinite(factors)] = 0.0
+        return np.rint(factors, out=factors)
+
+    def _lengths(self, rows: Rows, norm: int) -> NDArray[np.float64]:
         held = self.encoding.of(rows)
-        if self.score is None:
-            found: NDArray[np.float64] = np.multiply(held.T, STEP, dtype=np.float64)
-        else:
-            residuals = residuals_of(self.score, rows)
-            residuals *= STEP
-            found = np.empty((self.width, rows.n))
-            for code, residual in enumerate(residuals):
-                for place, column in enumerate(held.T, code * self.encoding.count):
-                    np.multiply(column, residual, out=found[place])
-        each: NDArray[np.float64] = found[0] if self.width == 1 else found.T
-        return each
+        known = rows.cache.setdefault(held, {})
+        if norm not in known:
+            known[norm] = held.lengths(norm)
+        found: NDArray[np.float64] = known[norm]
+        return found
+
+    def _vectors(self, rows: Rows, factors: NDArray[np.float64]) -> NDArray[np.float64]:
+        held = self.encoding.dense(self.encoding.of(rows)).T
+        found = np.empty((len(factors), len(held), rows.n))
+        np.multiply(held, factors[:, None], out=found)
+        return found.reshape(-1, rows.n).T
 
 
 def _within(score: Score, rows: Rows, bound: float) -> NDArray[np.bool_]:

@@ -403,7 +403,8 @@ NO_NUMBERS = {
         "Score.updates.first",
         "Score.begin.n", "Score.apply.scores", "Score.apply.term", "Score.apply.values",
         "RowEncoding.weights.values", "RowEncoding.farthest.values",
-        "RowEncoding.moves.values"],
+        "RowEncoding.moves.values", "RowEncoding.sums.factors", "LinearGradient.on_grid.norm",
+        "LinearGradient.on_grid.grid", "LinearGradient.total.norm", "LinearGradient.total.grid"],
     "post-processing of released values": ["probabilities.scores"],
 }
 """Why a parameter that takes anything is not in `NUMBERS`."""

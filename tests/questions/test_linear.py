@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.questions import LinearGradient, RowEncoding
 from privledger.questions.row_encoding import STEP, log_scale, wave_of
+from privledger.questions.score import FINER
 from privledger.tables.chunk import Rows
 
 SCHEMA = pl.Schema("t", (
@@ -171,3 +172,34 @@ def test_weights_that_cannot_be_multiplied_exactly_are_refused():
         with pytest.raises(pl.PrivledgerError):
             score.add(encoding, np.array(wrong))
     assert score.updates() == []
+
+
+@given(encodings, st.sampled_from([None, "logistic", "softmax"]), st.floats(1e-3, 9.0),
+       st.sampled_from([1, 2]), st.integers(-20, -8), st.integers(0, 99))
+def test_a_product_is_what_its_short_records_add(encoding, loss, clip, norm, fine, seed):
+    """Added up at once or record by record: the same whole numbers, within the clip."""
+    rng = np.random.default_rng(seed)
+    classes = 2 if loss == "logistic" else 3
+    rows = Rows(columns(seed=seed), rng.integers(0, classes, 60).astype(np.int32))
+    score, width = None, 1
+    if loss is not None:
+        width = 1 if loss == "logistic" else 3
+        score = pl.questions.Score(loss, rng.normal(size=width))
+        score.add(encoding, rng.normal(size=(encoding.count, width)[: 1 + (width > 1)]) * 3)
+    block = LinearGradient(encoding, clip, score)
+    grid = 2.0**np.ceil(np.log2(clip * 2.0**fine)) * FINER
+    mask = rng.uniform(size=60) < 0.7
+    each = block.on_grid(rows, norm, grid) / grid
+    assert (each == np.rint(each)).all()
+    whole = each.astype(np.int64)
+    for some, here in ((None, whole), (mask, whole[mask])):
+        assert (block.total(rows, norm, grid, some)[0] == here.sum(axis=0)).all()
+    bound = Fraction(clip) / Fraction(grid) * (1 + Fraction(1, 2**40))
+    for row in whole.tolist():
+        assert (sum(map(abs, row)) <= bound if norm == 1
+                else sum(one**2 for one in row) <= bound**2)
+    free = np.linalg.norm(block.values(rows), ord=norm, axis=1)
+    reach = np.linalg.norm(encoding.vectors(rows.features), ord=norm, axis=1)
+    lost = width * reach * grid / STEP
+    assert (np.abs(np.linalg.norm(each, ord=norm, axis=1) * grid - np.minimum(free, clip))
+            <= lost + 1e-9).all()
