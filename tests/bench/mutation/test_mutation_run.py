@@ -114,3 +114,12 @@ def test_hunks_of_a_diff():
 
 def test_the_nearest_tests_come_first(tree):
     assert Nearest(tree).rank(Path("privledger/sizes.py"), 3) == [Path("tests/test_sizes.py")]
+
+
+def test_words_that_are_everywhere_do_not_lead_to_another_room():
+    near = Nearest(Path(__file__).resolve().parents[3])
+    for file, test in [
+            ("standalone/closed_forms.py", "accounting/test_currencies.py"),
+            ("cli/plan.py", "cli/test_every_surface.py"),
+            ("questions/sums.py", "questions/test_roundings.py")]:
+        assert Path("tests") / test in near.rank(Path("privledger") / file, 1)[:8], file
