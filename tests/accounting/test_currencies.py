@@ -371,3 +371,34 @@ def test_the_verifiers_say_the_same_or_a_little_less():
             for here, there in ((cost.gdp_squared, found.gdp), (cost.zcdp, found.zcdp)):
                 assert here == there == math.inf or here * 0.6 <= there <= here * (1 + 1e-9)
     assert seen > 200
+
+
+SINGLE = [
+    *((node, "add_remove", 1e-6, 1e-12) for e in (1e-4, 0.3, 3.0, 40.0) for node in (
+        pl.Laplace(1 / e), pl.Exponential(e), pl.PermuteAndFlip(e), pl.Asserted(e, "x"),
+        pl.DiscreteLaplace(e, 1), pl.DiscreteLaplace(e / 5, 5), pl.DiscreteLaplace(e / 6, 6),
+        pl.nodes.Group(3, pl.Laplace(2 / e)), pl.nodes.Group(4, pl.Exponential(e / 4)),
+        pl.nodes.Group(5, pl.DiscreteLaplace(e / 9, 3)))),
+    # Of many answers a squared mu from tests of one answer, and a rho at some orders.
+    *((pl.RandomizedResponse(noise, buckets), "replace_one", 1e-4, 1e-12 if buckets < 7 else 0.4)
+      for buckets in (2, 3, 6, 7, 50, 10**6) for noise in (0.999999, 0.9, 0.5, 1e-3))]
+
+
+def test_of_single_releases_the_verifiers_say_the_same():
+    for node, relation, near_mu, near_rho in SINGLE:
+        cost = cost_of(node, relation)
+        found = verify_history.price(verify_history.Table().node(pl.nodes.to_json(node)), relation)
+        for here, there, near in ((cost.gdp_squared, found.gdp, near_mu),
+                                  (cost.zcdp, found.zcdp, near_rho)):
+            assert here * (1 - near) <= there <= here * (1 + 1e-12), node
+
+
+@pytest.mark.parametrize("gap", [1e-9, 1e-7, 5e-5])
+def test_places_that_are_close_are_no_farther_apart(gap):
+    """The verifier's: what a sample costs at least, which no right price is below."""
+    with mp.workdps(40):
+        for begin in (-7, -1 - gap / 2, -0.4, -gap / 2, 0, 0.3, 1 - gap / 2):
+            places = mp.mpf(begin), mp.mpf(begin) + gap
+            low, high = map(mp.ncdf, places)
+            found = verify_history.apart(*map(float, (low, high, 1 - high, high - low)))
+            assert gap * (1 - 10 * gap - 1e-8) <= found <= gap
