@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from privledger.broker import sandbox
+from privledger.broker import boot, sandbox
 from privledger.broker.boot import Later
 
 FOLDER = Path(sandbox.__file__).parent
@@ -142,3 +142,14 @@ def test_a_large_module_loads_when_it_is_asked_for(tmp_path, monkeypatch):
         import late_none  # noqa: F401
     for name in ("late_one", "late_log"):
         monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.parametrize(("source", "output"), [(3, 4), (4, 3), (9, 5), (5, 700)])
+def test_every_descriptor_that_was_not_given_is_closed(source, output, monkeypatch):
+    closed = set()
+    monkeypatch.setattr(os, "closerange", lambda low, high: closed.update(range(low, high)))
+    monkeypatch.setattr(boot, "beside", {}.__getitem__)
+    monkeypatch.setattr(boot, "refuse_boot", lambda output, why: sys.exit(why))
+    with pytest.raises(SystemExit, match="KeyError"):
+        boot.run_boot({"input": source, "output": output})
+    assert closed == set(range(3, 65536)) - {source, output}

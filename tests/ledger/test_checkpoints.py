@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger import History, State, audit, checkpoint
-from privledger.ledger.checkpoint import Checkpoint, is_known, remember_checkpoint
+from privledger.ledger.checkpoint import Checkpoint, is_known, read_ours, remember_checkpoint
 from privledger.ledger.events import Refused
 from privledger.ledger.line import QueuePosition
 from privledger.storage import MemoryStore, SQLiteStore
@@ -293,6 +293,14 @@ def test_seals_that_somebody_else_could_have_written_count_for_nothing(tmp_path,
     file.unlink()
     os.mkfifo(file)
     assert not is_known("l", "../../uuid", "k" * 64)
+
+
+def test_a_file_that_others_may_write_is_not_ours(tmp_path):
+    """Of all modes; what others may read or run is no matter."""
+    (file := tmp_path / "seals").write_bytes(b"x")
+    for mode in range(0o400, 0o1000):
+        file.chmod(mode)
+        assert read_ours(file, 9) == (b"" if mode & 0o022 else b"x")
 
 
 def test_one_of_the_two_tables_alone_was_made_by_nobody(tmp_path):

@@ -72,6 +72,9 @@ def test_the_transform_of_one_loss_is_within_its_error(pair: Pair) -> None:
             error = float(nodes.error(np.array([abs(z)]))[0])
             assert abs(complex(along[place]) - true) <= error + 4e-16 * abs(nodes.log_total)
             assert error < 1e-10
+    rough, places = law.rough(beta, nodes), np.array([1.0, 4.0, 8.0])
+    away = np.abs(rough.at(places) - nodes.at(places))
+    assert (away <= 1e-5).all() and (rough.error(places) < 0.15).all()
 
 
 @all_cases("pair", LAWS, ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath as mp  # type: ignore[import-untyped]
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privledger.accounting.pld.lattice import offset_of
-from privledger.accounting.pld.masses import discounted, upper_masses
+from privledger.accounting.pld.masses import discounted, moved_by, upper_masses
 from privledger.accounting.pld.merged import lower_masses
 from privledger.accounting.pld.pairs import (
     UNIT,
@@ -235,3 +236,13 @@ def test_discounted_sums(length: int, step: float) -> None:
         carried = weight[place] + carried * math.exp(-step)
         expected[place] = carried
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.1, -7.3, 1e3 + 0.7, 1e-9])
+def test_points_are_no_farther_off_than_is_said(offset):
+    whole = np.arange(-900, 901)
+    points = offset + 0.013 * whole
+    off = max(abs(Fraction(float(point)) - Fraction(offset) - Fraction(0.013) * int(place))
+              for place, point in zip(whole, points, strict=True))
+    assert off <= moved_by(offset, points) <= 32 * UNIT * (abs(offset) + 12)
+    assert moved_by(0.0, points) == 0.0

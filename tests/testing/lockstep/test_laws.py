@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privledger as pl
+from privledger.ledger.individual import RECORD_UNITS
 from privledger.testing.lockstep.kept import Chosen, ChosenSet, Responses
 from privledger.testing.lockstep.laws import (
     TOLERANCE,
@@ -20,6 +23,7 @@ from privledger.testing.lockstep.laws import (
     selection_loss,
     set_loss,
 )
+from privledger.testing.lockstep.shown import _vectors
 from tests.all_cases import all_cases
 from tests.certified.claims import additive_shift, ratio
 
@@ -245,3 +249,22 @@ def test_a_ratio_rounds_down_and_never_hides():
     assert ratio(1.0, 1.0) < 1 and ratio(0.0, 0.0) == 0
     assert math.isinf(ratio(1.0, 0.0)) and math.isinf(ratio(math.nan, 1.0))
     assert ratio(1.0 + 1e-8, 1.0) > 1
+
+
+@all_cases("kind", ["gdp", "renyi"])
+def test_a_record_pays_what_it_showed_and_no_less(kind):
+    """A squared mu of 3 of a cap of 20: at order 8, a Renyi bound of 12."""
+    node = pl.IndividualFilter(kind, 20.0, 8.0 if kind == "renyi" else 0.0)
+    scope, share = SimpleNamespace(node=node), RECORD_UNITS * (12 if kind == "renyi" else 3) // 20
+
+    def told(mine, theirs, sampled=()):
+        first, second = ((scope, np.array(taken, np.int64), np.ones(len(taken), np.int32))
+                         for taken in (mine, theirs))
+        return [one.why.split(",")[0] for one in _vectors(first, second, 3.0, sampled)]
+
+    assert told([5], [5, share + 1]) == told([5, 0], [5, share + 1]) == []
+    less = "a record paid less than what it showed"
+    assert told([5], [5, share - share // 10**5]) == told([5, 0], [5, 0]) == [less]
+    assert told([5], [6, share + 1]) == ["what other records paid depends on the one that differs"]
+    assert told([], [RECORD_UNITS + 1]) == ["a record paid more than its cap"]
+    assert told([], [share + 1], [(0.5, 3.0)]) == ([less] if kind == "renyi" else [])

@@ -12,7 +12,7 @@ from privledger.errors import PrivledgerError
 from privledger.graph.selection import Exponential, TopK
 from privledger.testing.examples import example_schema, example_table
 from privledger.testing.lockstep.neighbours import TablePair, rows_of
-from privledger.testing.lockstep.worst_tables import climbing, starting_pairs
+from privledger.testing.lockstep.worst_tables import _ladders, climbing, starting_pairs
 from tests.all_cases import all_cases
 from tests.certified.claims import Claim
 from tests.certified.pairs import RELATIONS, check_pair, encoded, pair_from_json, pair_to_json
@@ -124,3 +124,17 @@ def test_widths_of_top_k_are_reached(noise):
                   TopK(2, 1.0, noise), "add_remove")
     found = search(claim.ratio, SCHEMA, "add_remove", seconds=60.0, target=0.991)
     assert 0.99 <= found.value <= 1
+
+
+@all_cases("task", ["regression", "classification", "several classes"])
+def test_a_ladder_rises_through_every_target_below_its_top(task):
+    """The record that differs is above all others, or below all; in one feature the other way."""
+    schema = example_schema(task)
+    target = schema.target
+    for crowd, odd, even in _ladders(schema):
+        rising = [row[-1] for row in crowd]
+        if target.kind == "numeric":
+            assert rising[0] == target.lower and rising == sorted(set(rising))
+            assert rising[-1] < odd[-1] == even[-1] == target.upper
+        else:
+            assert (*rising, odd[-1]) == target.categories and even[-1] == odd[-1]
