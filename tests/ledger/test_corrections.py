@@ -216,6 +216,7 @@ def test_a_correction_of_a_scope_raises_its_price_and_all_records(tmp_path, filt
         assert found.total >= before[row] + from_units(extra)
         assert found.total <= from_units(ledger.state.units) * (1 + 1e-9)
         assert "by a correction" in found.lines[-1].basis
+        assert {line.data for line in found.lines} == {"one"}
     assert ledger.verify() == []
     ledger.request(pl.IndividualFilter("gdp", 0.01, node=pl.Gaussian(40.0)), data, scope=scope,
                    learner="x").close()  # the filter goes on counting: its cap is still paid for

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
+from tests.all_cases import all_cases
 
 sys.path.insert(0, str(Path(__file__).parent))
 from kept_learners import LEARNERS, fitted, table
@@ -61,6 +62,18 @@ def test_a_model_comes_back_the_same(models, name, tmp_path):
     assert found.schema == LEARNERS[name][0]
     assert found.receipt_ == learner.receipt_
     assert b"pickle" not in path.read_bytes()
+
+
+@all_cases("name", sorted(LEARNERS))
+def test_a_model_answers_for_rows_it_could_not_have_seen(models, name):
+    """Beyond the bounds, of no known category, with gaps."""
+    held = [column.name for column in LEARNERS[name][0].features]
+    strange = {"x": [-5.0, 2.0, np.nan], "n": [99.0, -1.0, 0.0], "c": ["violet", None, "a"]}
+    for ask in ("predict", "predict_proba", "decision_function", "transform"):
+        if hasattr(models(name), ask) and not name.startswith("dpsis"):  # these choose columns
+            found = getattr(models(name), ask)({one: strange[one] for one in held})
+            assert len(found) == 3
+            assert np.asarray(found).dtype.kind != "f" or np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("budget", [None, 0.01])
