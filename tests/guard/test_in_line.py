@@ -20,6 +20,7 @@ from privledger.cli import main
 from privledger.guard import reserve as in_line
 from privledger.ledger.events import Refused
 from privledger.ledger.line import MOST_PLACES, QueuePosition
+from privledger.reports import ledger_report
 from tests.alone import verify_history
 from tests.worlds import SIZES as SCHEMA
 
@@ -65,6 +66,7 @@ def test_a_new_window_is_waited_for(where):
         session.release(PART, data.count())
     thread.join()
     assert ledger._history.state.refusals == 0  # it waited, and was not refused
+    assert ledger_report(ledger._history.store, ledger.state).refused == ()
     clean(ledger, where)
 
 
@@ -86,7 +88,8 @@ def test_time_over_is_one_refusal_that_reads_and_charges_nothing(where):
     assert time.monotonic() - begun >= 0.3
     assert (ledger.spent, data._vault.opened) == (spent, 0)
     ledger._history.flush()
-    assert ledger._history.state.refusals == 1
+    refused = ledger_report(ledger._history.store, ledger.state).refused
+    assert ledger._history.state.refusals == len(refused) == 1
     clean(ledger, where)
 
 
