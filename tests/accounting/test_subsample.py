@@ -129,6 +129,31 @@ def test_generic_bound_is_above_the_exact_one(q: float, s: float) -> None:
     assert (generic <= np.ceil(orders) / (2 * s * s) * 1.001).all()
 
 
+@all_cases("q", [1e-6, 0.01, 0.3])
+@all_cases("s", [0.5, 1.0, 10.0])
+def test_generic_bound_is_that_of_the_theorem_or_a_smaller_one(q: float, s: float) -> None:
+    """Zhu, Wang 2019, Theorem 6; the mechanism's own; convexity."""
+    orders = (2.0, 3.0, 16.0, 64.0)
+    found = poisson_generic_rdp(q, lambda order: order / (2 * s * s), orders).bounds
+    with mp.workdps(60):
+        rate = mp.mpf(q)
+        for order, bound in zip(map(int, orders), found, strict=True):
+            own = {k: mp.mpf(k) / (2 * mp.mpf(s) ** 2) for k in range(2, order + 1)}
+            moment = (1 - rate) ** (order - 1) * (order * rate - rate + 1) + mp.fsum(
+                (1 if k == 2 else 3) * mp.binomial(order, k) * (1 - rate) ** (order - k) * rate**k
+                * mp.exp((k - 1) * own[k]) for k in own)
+            beta = order - 1
+            least = min(mp.log(moment) / beta, own[order],
+                        mp.log(1 + rate * mp.expm1(beta * own[order])) / beta)
+            assert least <= bound <= least * (1 + mp.mpf(10) ** -9)
+
+
+@pytest.mark.parametrize("bound", [-1e-9, math.nan])
+def test_a_generic_bound_is_no_negative_number(bound: float) -> None:
+    with pytest.raises(InvalidValue):
+        poisson_generic_rdp(0.1, lambda order: bound if order == 3 else 1.0, (2.0, 5.0))
+
+
 def test_generic_bound_covers_both_directions_of_randomized_response() -> None:
     epsilon, q = 1.0, 0.1
     p = 1 / (1 + math.exp(-epsilon))

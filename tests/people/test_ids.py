@@ -116,6 +116,15 @@ def test_what_looks_the_same_is_one_person(values):
     assert len(persons(values).ids) == 1
 
 
+def test_what_has_no_glyph_is_left_out_and_its_neighbours_are_not():
+    for low, high in ((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
+                      (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF)):
+        for code in range(low - 2, high + 3):
+            if unicodedata.category(chr(code)) not in ("Cc", "Cf", "Cn"):
+                hidden = spelt(f"a{chr(code)}b") == "ab"
+                assert hidden == (low <= code <= high), hex(code)
+
+
 @pytest.mark.parametrize("codes", [
     range(0x600), pytest.param(range(0x600, 0x20000), marks=pytest.mark.slow)])
 def test_a_spelling_is_its_own_and_that_of_every_form(codes):
