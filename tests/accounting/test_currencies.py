@@ -373,24 +373,39 @@ def test_the_verifiers_say_the_same_or_a_little_less():
     assert seen > 200
 
 
-SINGLE = [
-    *((node, "add_remove", 1e-6, 1e-12) for e in (1e-4, 0.3, 3.0, 40.0) for node in (
+SINGLE = [  # how far below the charge squared mu, rho, and the Renyi bounds are
+    *((node, "add_remove", 1e-6, 1e-12, 1e-3) for e in (1e-4, 0.3, 3.0, 40.0) for node in (
         pl.Laplace(1 / e), pl.Exponential(e), pl.PermuteAndFlip(e), pl.Asserted(e, "x"),
+        pl.nodes.Group(3, pl.Laplace(2 / e)), pl.nodes.Group(4, pl.Exponential(e / 4)))),
+    *((node, "add_remove", 1e-6, 1e-12, 0.25) for e in (1e-4, 0.3, 3.0, 40.0) for node in (
         pl.DiscreteLaplace(e, 1), pl.DiscreteLaplace(e / 5, 5), pl.DiscreteLaplace(e / 6, 6),
-        pl.nodes.Group(3, pl.Laplace(2 / e)), pl.nodes.Group(4, pl.Exponential(e / 4)),
         pl.nodes.Group(5, pl.DiscreteLaplace(e / 9, 3)))),
     # Of many answers a squared mu from tests of one answer, and a rho at some orders.
-    *((pl.RandomizedResponse(noise, buckets), "replace_one", 1e-4, 1e-12 if buckets < 7 else 0.4)
-      for buckets in (2, 3, 6, 7, 50, 10**6) for noise in (0.999999, 0.9, 0.5, 1e-3))]
+    *((pl.RandomizedResponse(noise, buckets), "replace_one", 1e-4, 1e-12 if buckets < 7 else 0.4,
+       1e-9) for buckets in (2, 3, 6, 7, 50, 10**6) for noise in (0.999999, 0.9, 0.5, 1e-3)),
+    *((pl.nodes.TruncatedPoissonSample(rate, most, out_of, pl.Gaussian(noise)), "add_remove",
+       1e-12, 1e-12, 1e-8) for rate in (0.01, 0.3, 1.0) for noise in (0.3, 1.0, 5.0)
+      for most, out_of in ((1, 2), (5, 90), (89, 90), (90, 10**6))),
+    *((pl.PoissonSample(rate, node), "add_remove", *near) for rate in (1e-3, 0.2, 0.9)
+      for node, *near in ((pl.Gaussian(1.0), 1e-12, 1e-12, 1e-9),
+                          (pl.Laplace(1.0), 2e-3, 0.03, 1e-6),
+                          (pl.Asserted(1.0, "x"), 2e-6, 0.03, 1e-8),
+                          (pl.DiscreteLaplace(0.3, 3), 2e-6, 0.03, 1e-8))),
+]
 
 
 def test_of_single_releases_the_verifiers_say_the_same():
-    for node, relation, near_mu, near_rho in SINGLE:
+    for node, relation, near_mu, near_rho, near_renyi in SINGLE:
         cost = cost_of(node, relation)
         found = verify_history.price(verify_history.Table().node(pl.nodes.to_json(node)), relation)
-        for here, there, near in ((cost.gdp_squared, found.gdp, near_mu),
-                                  (cost.zcdp, found.zcdp, near_rho)):
-            assert here * (1 - near) <= there <= here * (1 + 1e-12), node
+        whole = isinstance(node, pl.PoissonSample) and not isinstance(node.node, pl.Gaussian)
+        orders = (2.0, 3.0, 8.0, 40.0) if whole else (1.1, 2.0, 3.5, 8.0, 40.0)
+        pairs = [(cost.gdp_squared, found.gdp, near_mu), (cost.zcdp, found.zcdp, near_rho),
+                 *((here, found.renyi(order), near_renyi)
+                   for order, here in zip(orders, pl.rdp(node, orders, relation), strict=True))]
+        for here, there, near in pairs:
+            assert here * (1 - near) <= there <= here * (1 + 1e-9), node
+        assert not whole or found.renyi(1.5) == 0.0  # below what is charged, and no more is known
 
 
 @pytest.mark.parametrize("gap", [1e-9, 1e-7, 5e-5])
