@@ -14,6 +14,7 @@ import privledger as pl
 from privledger.ledger import filters
 from privledger.standalone.distributions import whole_steps_pair
 from privledger.standalone.reading import Node, NoPrice
+from tests.all_cases import all_cases
 from tests.alone import verify_history
 
 SCHEMA = pl.Schema("s", (pl.Column("a", "numeric", "feature", 0, 1),
@@ -27,6 +28,27 @@ PLANS = [
     *(pl.Repeat(pl.nodes.FixedSizeSample(size, 100, pl.Gaussian(noise)), 30)
       for size, noise in [(1, 2.0), (5, 1.0), (50, 5.0), (99, 20.0)]),
 ]
+
+
+MIXED = [
+    (pl.Laplace(1.0), pl.Gaussian(0.7)), (pl.Laplace(3.0), pl.Gaussian(2.0)),
+    (pl.Repeat(pl.PoissonSample(0.1, pl.Gaussian(1.0)), 20),), (pl.Repeat(pl.Laplace(4.0), 10),),
+    (pl.PoissonSample(0.3, pl.Gaussian(0.8)), pl.Laplace(2.0)),
+    (pl.Exponential(1.0), pl.Gaussian(1.0)), (pl.DiscreteGaussian(1.0), pl.Laplace(1.0)),
+    (pl.ReportNoisyMax(1.0, "laplace"), pl.Gaussian(1.0)),
+    (pl.Repeat(pl.nodes.TruncatedPoissonSample(0.1, 5, 30, pl.Gaussian(1.0)), 4),),
+    (pl.nodes.FixedSizeSample(5, 50, pl.Gaussian(1.0)), pl.Gaussian(2.0)),
+]
+
+
+@all_cases("parts", MIXED)
+def test_mixed_compositions_are_priced_to_a_thousandth(parts):
+    plan = pl.Sequential(parts)
+    relation = "replace_one" if "FixedSizeSample" in str(plan) else "add_remove"
+    node = verify_history.Table().node(pl.nodes.to_json(plan))
+    for delta in (1e-6, 1e-2):
+        found = verify_history.epsilon_of_losses(node, relation, delta)
+        assert found == pytest.approx(pl.epsilon(plan, delta, relation=relation), rel=1e-3)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
