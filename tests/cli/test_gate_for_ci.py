@@ -135,7 +135,8 @@ def test_a_true_number_of_rows_has_no_price(call, run_file, policy, command):
 
 def test_windows_that_were_opened(call, as_json, make_ledger, tmp_path, policy):
     path = make_ledger(tmp_path / "book.ledger")
-    assert call("window", path, "2026-Q4").exit_code == 0
+    opened = call("window", path, "2026-Q4")
+    assert opened.exit_code == 0 and "window 2026-Q4 is open" in opened.stdout
     assert as_json("window", path, "2026-Q4")["opened"] is False
     assert as_json("window", path, "2027-Q1")["before"] == "2026-Q4"
     assert call("window", path, "2026-Q4").exit_code == 2

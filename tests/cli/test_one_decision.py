@@ -76,6 +76,14 @@ def test_every_command_says_what_run_does(place, name, team, limit, epsilon):
         assert said("run", "r.toml")[0] == 0
 
 
+def test_where_nothing_is_left_no_plan_fits(place):
+    run_file(place, 1.0)
+    text = (place / "r.toml").read_text().replace("epsilon = 3.0", "epsilon = 1e-7")
+    (place / "r.toml").write_text(text.replace("cap.ledger", "small.ledger"))
+    code, text = said("plan", "r.toml")
+    assert code == 1 and "No plan of this learner fits." in " ".join(text.split())
+
+
 def test_whatif_without_a_table_asks_every_cap(place):
     words = ("--learner", "sgbdt-regressor", "--schema", "s.json", "--delta", "1e-6", "--param",
              "n_trees=5", "--epsilon")

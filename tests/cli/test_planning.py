@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import privledger as pl
-from privledger.cli import run
+from privledger.cli import plan, run
 from privledger.errors import InvalidPlan, InvalidValue
 from privledger.runs import RunFile
 
@@ -252,3 +252,10 @@ def test_which_epsilon_an_exactness_needs(call, as_json, pay_schema):
 def test_words_of_a_plan_that_do_not_go_together(call, run_file, pay_schema, words):
     known = {"RUN": run_file, "PAY": pay_schema}
     assert call("plan", *(known.get(word, word) for word in words)).exit_code == 2
+
+
+@pytest.mark.parametrize("few", ["too few people to learn anything", None])
+def test_a_table_of_too_few_people_is_said_before_the_price(call, run_file, monkeypatch, few):
+    monkeypatch.setattr(plan, "too_few", lambda node, schema: few)
+    lines = call("plan", run_file).stdout.splitlines()
+    assert (few in lines) == (few is not None) and not any(line.strip() == "None" for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import stat
@@ -205,6 +206,13 @@ def test_any_opening_of_a_ledger_clears_what_a_killed_process_left(tmp_path):
     child.communicate("x")
     subprocess.run(command, check=True, capture_output=True)
     assert not left.exists()
+
+
+def test_the_lock_of_a_folder_goes_with_it():
+    lock = Folder.temporary()._lock
+    gc.collect()
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(lock)
 
 
 def test_a_lock_and_no_number_says_whether_a_process_lives(tmp_path, monkeypatch):

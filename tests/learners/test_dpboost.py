@@ -112,6 +112,12 @@ def test_a_shape_depends_on_released_values_only_and_grows_with_them():
     assert [s.trees for s in sizes] == sorted(s.trees for s in sizes)
     assert sizes[0] == PURE_SHAPES[0]
     assert sizes[-1] == PURE_SHAPES[-1]
+    for gaussian, first, step in ((False, 9.2, 1.6), (True, 7.0, 2.0)):  # halfway between levels
+        places = [PURE_SHAPES.index(choose_shape(PURE_SHAPES, 3 * 2.0**level, 3.0,
+                                                 gaussian=gaussian))
+                  for at in range(len(PURE_SHAPES) - 1) for level in (first + step * at - 0.01,
+                                                                      first + step * at + 0.01)]
+        assert places == [at + more for at in range(len(PURE_SHAPES) - 1) for more in (0, 1)]
 
 
 def test_disjoint_parts_are_drawn_by_coins_and_paid_once():

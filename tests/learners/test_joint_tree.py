@@ -69,4 +69,6 @@ def test_quantiles_of_noisy_histograms():
     edges = np.linspace(0, 1, 11)[1:-1]
     assert quantile_edges(np.array([100.0] + [0.0] * 9), edges) == (0.1,)
     assert quantile_edges(np.full(10, 5.0), edges, 3) == pytest.approx((0.4, 0.7))
+    few = np.array([2.0, -3.0, *[0.0] * 7, 2.0])  # what is no more than noise has no share
+    assert quantile_edges(few, edges, 2) == (0.1,)
     assert quantile_edges(np.full(10, -5.0), edges)  # nothing but noise: still a class border

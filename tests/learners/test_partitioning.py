@@ -125,6 +125,16 @@ def test_public_medians_halve_the_leaves():
     assert set(np.bincount(tree.assign(bins.codes(columns)))) <= set(range(95, 106))
 
 
+def test_a_public_category_that_is_nearest_to_half_is_cut():
+    from privledger_learners.ensembles.median_trees import _category
+
+    where = np.repeat([0, 1, 2], [10, 6, 3])
+    value = np.array([0] * 7 + [1] * 2 + [2] + [1] * 3 + [2] * 2 + [3] + [3] * 3)
+    # Of ten 7, 2 and 1; of six 3, 2 and one gap; of three only gaps.
+    assert _category(where, value, 4, 3).tolist() == [0, 1, -1, -1]
+    assert _category(np.zeros(9, dtype=int), np.array([0] * 8 + [1]), 1, 3).tolist() == [0]
+
+
 def test_public_leaves_of_ten_records_are_not_split(rings):
     from privledger_learners.ensembles.median_trees import ENOUGH, public_tree
 

@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.accounting import epsilon_from_mu
 from privledger.standalone import build
 from privledger.standalone.build import one_file
 from tests.all_cases import all_cases
+from tests.alone import verify_history
 from tests.bodies import said
 
 KINDS = ("gdp", "zcdp", "rdp", "basic")
@@ -637,3 +639,12 @@ def test_both_say_the_same_of_random_ledgers(book_of, tools, kind, steps):
     assert (book.faults == []) == (ledger.verify() == [])
     assert book.units == ledger.state.units
     assert book.delta_units == ledger.state.delta_units
+
+
+def test_a_total_without_a_formula_is_said_to_be_none():
+    """A mu so large that Gaussian DP has no epsilon here."""
+    book = verify_history.Book()
+    book.filter, book.delta, book.units = "gdp", 1e-6, 2**192 * 10**12
+    assert verify_history.spent(book) == "not recomputed"
+    book.units = 2**192
+    assert float(verify_history.spent(book)) == pytest.approx(epsilon_from_mu(1.0, 1e-6), rel=1e-9)

@@ -172,9 +172,13 @@ def test_a_location_opens_the_same_ledger(book):
     ("postgresql://u%40x@[::1]:5/my%20db", "postgresql://u%40x@[::1]:5/my%20db?ledger=main"),
     ("postgresql:///db?host=/run/pg&user=u", "postgresql://u@/db?ledger=main&host=/run/pg"),
     ("postgresql://", "postgresql:///?ledger=main"),
+    ("postgresql://,h2:2/db", "postgresql://,h2:2/db?ledger=main"),  # the first one is here
 ])
 def test_locations(url, location):
     assert parse_address(url).location == location == parse_address(location).location
+    assert parse_address(url).parameters == parse_address(location).parameters | (
+        {"password": "p"} if ":p@" in url else {})
+    assert ("h2" in url) == ("h2" in parse_address(url).parameters.get("host", ""))
 
 
 @all_cases("place", ["a.db", "a b:c.db", "/tmp/x", "C:/x", "C:\\x", "a:/b", None, 3])
