@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import os
+import re
 import threading
 import time
 from types import SimpleNamespace
@@ -30,8 +33,12 @@ from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.filters import fixed_filter
 from privledger.ledger.rules import RULES, SCOPES, Rule, origins_of
 from privledger.ledger.view import lines_of
+from privledger.ledger.view_records import SpendLine
 from privledger.reports import ledger_report
+from privledger.reports.risk import _line
 from privledger.storage import MemoryStore
+from privledger.storage.place import Place
+from tests import house
 
 X = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
 
@@ -286,3 +293,78 @@ def test_places_of_people_and_places_of_rows_are_told_apart(relation):
         found = session.release(node, question)
     # One label, in the row of cell 1; or everything of each person, in a cell of its own.
     assert np.round(found).tolist() == ([0.0, 1.0] if rows else [1.0, 1.0])
+
+
+ARRAYS = re.compile(r"\b(ndarray|NDArray|Array|Floats|Ints|Complex)\b")
+
+
+def records():
+    """(where, class, its decorator, its fields by name: annotation and default) of all attrs."""
+    for name, path in house.OURS.items():
+        for one in ast.walk(house.tree(name)):
+            said = [ast.unparse(each) for each in getattr(one, "decorator_list", ())]
+            if isinstance(one, ast.ClassDef) and any(
+                    each.split("(")[0] in ("frozen", "define") for each in said):
+                yield f"{path.name}: {one.name}", " ".join(said), {
+                    each.target.id: (ast.unparse(each.annotation),
+                                     ast.unparse(each.value) if each.value else "")
+                    for each in one.body if isinstance(each, ast.AnnAssign)}
+
+
+def test_records_with_arrays_are_not_compared_by_them():
+    """Whether arrays are equal is no single answer, and they have no hash."""
+    wrong = [where for where, said, held in records() if "eq=False" not in said and any(
+        ARRAYS.search(kind) and "Callable" not in kind and "ClassVar" not in kind
+        and "eq=False" not in value for kind, value in held.values())]
+    assert wrong == []
+
+
+def test_no_secret_is_shown():
+    """Bytes that are called so, but for the public key of an owner."""
+    wrong = [f"{where}.{name}" for where, said, held in records() if "repr=False" not in said
+             for name, (kind, value) in held.items()
+             if ((name.strip("_") in ("key", "secret") and "bytes" in kind) or name in (
+                 "transport_key", "tls_key")) and "repr=False" not in value]
+    assert wrong == ["enlisted.py: Owner.key"]
+
+
+@pytest.mark.skipif(not hasattr(os, "pread"), reason="the system has no shared index")
+def test_every_byte_that_names_a_log_and_how_far_it_was_copied_is_looked_at(tmp_path):
+    file = tmp_path / "index"
+
+    def seen(data):
+        file.write_bytes(data)
+        place = object.__new__(Place)
+        place._index = os.open(file, os.O_RDONLY)
+        try:
+            return place._copied()
+        finally:
+            os.close(place._index)
+
+    blank = bytes(136)
+    changed = {at for at in range(136)
+               if seen(blank[:at] + b"x" + blank[at + 1:])[0] != seen(blank)[0]}
+    assert changed == {*range(32, 40), *range(96, 100), *range(128, 132)}
+    copying = {at for at in range(136) if seen(blank[:at] + b"x" + blank[at + 1:])[1]}
+    assert copying == {*range(96, 100), *range(128, 132)} and not seen(blank)[1]
+
+
+@pytest.mark.parametrize(("amount", "said"), [
+    (0.0, "nothing"), (1.0, "10 per cent of what it may use"), (1e-9, "1 per cent"),
+    (10.0, "all that one computation may use")])
+def test_a_statement_says_how_much_a_computation_used(amount, said):
+    line = SpendLine("g", "tree", "Gaussian", amount, 10.0, None, "whole plan", data="pay",
+                     time="2026-01-02T03:04:05+00:00")
+    assert _line(line).startswith(f"- 2026-01-02, tree, on pay: it used {said}")
+
+
+@pytest.mark.parametrize(("width", "said"), [(1, "one real number per row"),
+                                             (2, "2 real numbers per row")])
+def test_a_custom_query_is_told_what_it_must_return(width, said):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 1e-6))
+    data = ledger.protect({"x": np.linspace(0, 1, 5)}, X)
+    block = pl.questions.CustomValue(lambda rows: np.zeros((len(rows["x"]), 3)), 1.0, "why",
+                                     width=width)
+    with ledger.request(pl.Gaussian(1.0), data) as session, pytest.raises(
+            pl.errors.DataError, match=f"must return {said}"):
+        session.release(pl.Gaussian(1.0), data.query((block,)))

@@ -42,7 +42,7 @@ _ENOUGH = math.log(1e-12)  # what is left out, relative to the result
 _ROUNDS = 6
 
 
-@frozen
+@frozen(eq=False)
 class _Pair:
     """The pairs of distributions: q, and for each task a noise s and an order, shape (n,)."""
 

@@ -74,7 +74,7 @@ def admit(spent: NDArray[np.int64], units: NDArray[np.int64]) -> NDArray[np.bool
     return active
 
 
-@define
+@define(eq=False)
 class ScopeSpend:
     """Running per-record spend of one filter scope on one data set, inside one grant.
 

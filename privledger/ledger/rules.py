@@ -86,7 +86,7 @@ class _Open:
         self.meter: Meter | None = None
 
 
-@define
+@define(eq=False)
 class Seen:
     """What rules remember of the entries before.
 

@@ -18,7 +18,7 @@ import privledger as pl
 from privledger.errors import EngineError, InvalidPlan, NotGranted
 from privledger.federation import Federation, Party, Run, verify_statements
 from privledger.federation.calls import METHOD, SERVICE, Callers, answer_calls
-from privledger.federation.cards import new_identity, write_identity
+from privledger.federation.cards import new_identity, read_identity, write_identity
 from tests.federation import owner_process
 from tests.federation.owner_process import SCHEMA, Silent, table
 
@@ -253,3 +253,12 @@ def test_first_words_that_are_none_of_this_run(tmp_path):
         assert not calls.lines["north"].there.is_set()
 
 
+def test_a_file_of_another_kind_is_no_secret_and_none_is_shown(tmp_path):
+    one = new_identity("north")
+    assert one.secret.hex() not in repr(one) and repr(one.secret) not in repr(one)
+    assert one.transport_key[30:60] not in repr(one)
+    _, place = write_identity(one, tmp_path)
+    assert read_identity(place).secret == one.secret
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"kind": "another"}))
+    with pytest.raises(pl.InvalidPlan, match="federate keygen"):
+        read_identity(place)

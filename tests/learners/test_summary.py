@@ -6,6 +6,7 @@ import math
 import operator
 import sys
 from collections import Counter
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,7 +16,13 @@ from hypothesis import strategies as st
 from privledger_learners.statistics.answers import AnswerRow, AnswerTable
 from privledger_learners.statistics.expressions import KINDS
 from privledger_learners.statistics.needs import COARSE, FINE, cells_of, chosen
-from privledger_learners.statistics.recipes import joined, rank_ends, rank_weights
+from privledger_learners.statistics.recipes import (
+    Told,
+    _counts,
+    joined,
+    rank_ends,
+    rank_weights,
+)
 from privledger_learners.statistics.summary import parsed
 from scipy.stats import binom
 
@@ -542,3 +549,21 @@ def test_many_quantiles_cost_one_answer_and_are_nearer_than_draws():
             off[name] += sum(abs((y < row.value).mean() - q)
                              for q, row in zip(asked, found.held, strict=True))
     assert off["many"] < off["draws"]
+
+
+def test_rows_are_counted_by_the_answer_whose_sum_is_least_noisy():
+    """A sum of many cells has the noise of all of them."""
+    def told(kind, cells, scale, value):
+        return Told(SimpleNamespace(key=SimpleNamespace(kind=kind)), np.full((2, cells), value),
+                    "gaussian", scale)
+
+    few, many, other = told("count", 1, 3.0, 5.0), told("moments", 16, 1.0, 1.0), told(
+        "histogram", 1, 0.1, 9.0)
+    for held in ((few, many, other), (other, many, few)):
+        assert _counts((), dict(enumerate(held))).tolist() == [5.0, 5.0]
+    assert _counts((), {0: other}) is None
+
+
+def test_a_column_that_is_not_there_is_said_to_be_none():
+    with pytest.raises(pl.SchemaError, match="no feature or target column 'sise'"):
+        pl.summary(pl.mean("sise")).plan(SCHEMA)

@@ -12,6 +12,8 @@ from attrs import evolve
 import privledger as pl
 from privledger.ledger import FORMAT, State, audit
 from privledger.ledger.auditing import chain_findings
+from privledger.ledger.entries import make_entry
+from privledger.ledger.events import Refused
 from privledger.storage import MemoryStore
 from tests.all_cases import all_cases
 from tests.bodies import body_of, chained, stored
@@ -317,3 +319,20 @@ def test_a_hundred_breaks_of_a_chain_are_told_and_no_more():
     store = stored(("created", CREATED), *[("noted", {"number": place}) for place in range(150)])
     store._entries[:] = [evolve(entry, previous="0" * 64) for entry in store._entries]
     assert len(chain_findings(store)[0]) == 100
+
+
+def test_an_entry_that_does_not_follow_is_refused_whenever_one_looks():
+    """It came after the history was read: nothing of it counts, and every look says so."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
+    history, store = ledger._history, ledger._history.store
+    before = history.refresh().position
+    right = make_entry(before + 1, Refused(learner="x"), history.state.head)
+    store._entries.append(evolve(right, hash="0" * 64))
+    for _ in range(2):
+        with pytest.raises(pl.LedgerError):
+            history.refresh()
+        with pytest.raises(pl.LedgerError):
+            ledger.spent  # noqa: B018
+        assert (history.state.position, history.state.refusals) == (before, 0)
+    store._entries[-1] = right
+    assert history.refresh().refusals == 1

@@ -364,3 +364,21 @@ def test_a_checked_test_cannot_be_changed_afterwards():
 def test_impossible_edges(edges):
     with pytest.raises((ValueError, TypeError)):
         pl.questions.IntervalCells("size", edges)
+
+
+@pytest.mark.parametrize(("what", "more"), [
+    (what, more) for what in ("a text", "a numeric column", "a categorical column")
+    for more in ({"categories": ("a",)}, {"ordered": True}, {"lower": 1.0}, {"upper": 2.0},
+                 {"integer": True})])
+def test_what_says_nothing_about_a_column_is_refused(what, more):
+    kind, role, own = {
+        "a text": ("text", "key", {}),
+        "a numeric column": ("numeric", "feature", {"lower": 0.0, "upper": 3.0}),
+        "a categorical column": ("categorical", "feature", {"categories": ("a", "b")})}[what]
+    applies = {"a text": (), "a numeric column": ("lower", "upper", "integer"),
+               "a categorical column": ("categories", "ordered")}[what]
+    if set(more) <= set(applies):
+        pl.Column("c", kind, role, **own | more)
+        return
+    with pytest.raises(pl.SchemaError, match=f"{next(iter(more))} does not apply to {what}"):
+        pl.Column("c", kind, role, **own | more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from scipy.stats import norm
 from privledger.errors import PrivledgerError
 from privledger.graph.additive import Gaussian, Laplace
 from privledger.testing import guess, guessing_audit
-from privledger.testing.guessing import _goal, fits_needed, plan_claims
+from privledger.testing.guessing import _epsilon_low, _Game, _goal, fits_needed, plan_claims
 from privledger.testing.scoring import (
     LEVELS,
     NAMES,
@@ -24,6 +25,7 @@ from privledger.testing.scoring import (
     BetClaim,
     for_a_group,
     learned,
+    log_sum,
     shares_of_bets,
 )
 from tests.all_cases import all_cases
@@ -85,6 +87,39 @@ def test_wealth_is_the_sum_of_the_bettors(seed, claims):
                 wealth *= 1 + share * claim.stakes()[said + 1]
             total += wealth
     assert path[-1] == pytest.approx(math.log(total))
+
+
+def played(n_claims, times=3):
+    """A game of two scores that are right more often than not."""
+    rng = np.random.default_rng(3)
+    weights = np.full((2, 3), 1 / 6)
+    game = _Game(BetAccount([BetClaim(0.4 + 0.1 * one) for one in range(n_claims)], weights))
+    game.scores = tuple(SimpleNamespace(guesses=lambda v, far=far: np.where(
+        rng.random((len(v), 3)) < far, 1, -1) * np.where(v[:, :1] > 0, 1, -1)) for far in (.7, .95))
+    for _ in range(times):
+        second = rng.random(40) < 0.5
+        game.play(np.where(second, 1.0, -1.0)[:, None], second)
+    return game
+
+
+def test_wealth_is_what_the_bettors_hold_after_the_last_fit():
+    for times in (1, 2, 5):
+        game = played(2, times)
+        assert game.wealth == pytest.approx(float(log_sum(game.purse.held.reshape(1, -1))[0]))
+        assert game.wealth <= game.most and game.bets == len(game.second) == 40 * times
+
+
+def test_what_guesses_prove_of_epsilon_does_not_depend_on_other_claims():
+    found = {_epsilon_low(played(n_claims), 0.0, 1, 8.0) for n_claims in (1, 2, 7)}
+    assert len(found) == 1 and found.pop() > 1.0
+
+
+def test_a_single_far_output_of_many_is_far_from_the_middle():
+    near = np.random.default_rng(0).normal(size=(30, 3)) / 10
+    second = np.arange(30) < 15
+    values = near + 10 * second[:, None] * np.eye(3)[np.arange(30) % 3]
+    far = learned(values, second)[NAMES.index("distance from the middle")].of(values)
+    assert far[second].min() > far[~second].max()
 
 
 def noisy(part, *, law="laplace", epsilon=2.0, seed=0, size=1):
