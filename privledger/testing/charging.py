@@ -8,6 +8,7 @@ import pickle
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 from privledger.errors import BudgetExceeded, PrivledgerError
@@ -18,17 +19,19 @@ from privledger.plugins import Priced
 from privledger.testing.examples import Example, examples_for, neighbours_of
 from privledger.testing.fitting import (
     Way,
+    attempt,
     delta_of,
     fail,
     fitted_on,
     fresh,
     ledger_for,
-    plain_ways,
     protect_example,
     recording,
     relation_of,
+    stopping,
     takes_tables,
     watch,
+    ways,
 )
 
 NEARLY = 1e-9  # of a charge: two ways to add up the same floats
@@ -56,89 +59,63 @@ def check_plan_needs_no_data(learner: Priced, example: Example | None = None) ->
 
 def check_no_read_before_grant(learner: Priced, example: Example | None = None) -> None:
     """Rows are read inside releases only, and every reading release was charged."""
-    for given in examples_for(learner, example):
-        watched = watch(ledger_for(learner), given)
-        fresh(learner).fit(watched.data)
-        if watched.early:
-            fail("no-read-before-grant", f"rows were read {watched.early} times outside a release")
-        grants = watched.ledger.state.grants.values()
-        if watched.vault.opened > sum(grant.releases for grant in grants):
-            fail("no-read-before-grant", "rows were read more often than releases were charged")
-        if not grants:
-            fail("no-read-before-grant", "the learner fitted without asking for a grant")
-        for way in plain_ways(learner):
-            with recording() as asked:
-                way.fit(given)
-            if not asked.sessions or asked.unsettled:
-                fail("no-read-before-grant", f"{way.name}, the learner fitted without a grant "
-                                             "that it asked for and settled")
+    rule = "no-read-before-grant"
+    for given, way in product(examples_for(learner, example), ways(learner)):
+        fit = attempt(way, given)
+        if fit.early:
+            fail(rule, f"rows were read {fit.early} times outside a release")
+        if fit.opened > fit.releases:
+            fail(rule, "rows were read more often than releases were charged")
+        if not fit.asked.sessions or fit.asked.unsettled:
+            fail(rule, f"{way.name}, the learner fitted without a grant that it asked for and "
+                       "settled")
 
 
 def check_refusal_reads_nothing(learner: Priced, example: Example | None = None) -> None:
     """Over budget: `BudgetExceeded`, zero rows read, nothing spent."""
-    for given in examples_for(learner, example):
-        watched = watch(ledger_for(learner, 0.5), given)
-        try:
-            fresh(learner).fit(watched.data)
-        except BudgetExceeded:
-            pass
-        else:
-            fail("refusal-reads-nothing", "a fit over budget was not refused")
-        if watched.early or watched.vault.opened or watched.ledger.spent:
-            fail("refusal-reads-nothing", "a refused fit read rows or spent budget")
-        for way in plain_ways(learner):
-            with recording(half_spent) as asked:
-                try:
-                    way.fit(given)
-                except BudgetExceeded:
-                    pass
-                else:
-                    fail("refusal-reads-nothing", f"{way.name}, a fit over budget was not refused")
-            if asked.touched:
-                fail("refusal-reads-nothing", f"{way.name}, a refused fit read rows")
+    rule = "refusal-reads-nothing"
+    for given, way in product(examples_for(learner, example), ways(learner)):
+        fit = attempt(way, given, 0.5, half_spent if way.plain else None, BudgetExceeded)
+        if fit.error is None:
+            fail(rule, f"{way.name}, a fit over budget was not refused")
+        if fit.early or fit.opened or fit.asked.touched or (fit.spent and not way.plain):
+            fail(rule, f"{way.name}, a refused fit read rows or spent budget")
 
 
 def check_spend_within_plan(learner: Priced, example: Example | None = None) -> None:
     """A fit charges what `plan(schema)` costs, however much is left, and no more than epsilon."""
+    rule = "spend-within-plan"
     for given in examples_for(learner, example):
         price = price_of(learner, given)
         if not price <= float(learner.epsilon) * (1 + NEARLY):
-            fail("spend-within-plan", "the plan costs more than its epsilon")
-        for factor in (1.0, 4.0):  # the second leaves room for a learner that asks again
-            watched = watch(ledger_for(learner, factor), given)
-            fresh(learner).fit(watched.data)
-            if factor == 1.0:
-                if abs(watched.ledger.spent - price) > NEARLY * price:
-                    fail("spend-within-plan", "the fit was charged another sum than its plan costs")
-            elif len(watched.ledger.state.grants) != 1:
-                fail("spend-within-plan", "the fit asked for more than one grant")
-            findings = watched.ledger.verify()
-            if findings:
-                fail("spend-within-plan", f"the ledger does not verify: {findings[0].message}")
-        for way in plain_ways(learner):
-            _spends_its_plan(way, given, price)
+            fail(rule, "the plan costs more than its epsilon")
+        for way in ways(learner):
+            # The second leaves room for a learner that asks again.
+            for factor in (1.0,) if way.plain else (1.0, 4.0):
+                _spends_its_plan(way, given, price, factor)
 
 
-def _spends_its_plan(way: Way, given: Example, price: float) -> None:
-    """On a plain table: one ledger of the learner's own epsilon and delta, one grant."""
-    with recording() as asked:
-        way.fit(given)
+def _spends_its_plan(way: Way, given: Example, price: float, factor: float) -> None:
+    """One ledger, one grant; of a plain table it is of the learner's own epsilon and delta."""
+    rule, asked = "spend-within-plan", attempt(way, given, factor).asked
     if len(asked.ledgers) != 1 or len(asked.grants) != 1:
-        fail("spend-within-plan", f"{way.name}, the fit asked for more than one grant")
-    ledger = asked.ledgers[0]
-    if abs(ledger.spent - price) > NEARLY * price:
-        fail("spend-within-plan", f"{way.name}, the fit was charged another sum than its plan "
-                                  "costs")
-    budget = ledger.budget
-    if budget.epsilon > float(way.learner.epsilon) or budget.delta > delta_of(way.learner):
-        fail("spend-within-plan", f"{way.name}, the learner's own ledger has a larger budget "
-                                  "than the learner says")
+        fail(rule, f"{way.name}, the fit did not ask one ledger for one grant")
+    (ledger,) = asked.ledgers
+    if factor == 1 and abs(ledger.spent - price) > NEARLY * price:
+        fail(rule, f"{way.name}, the fit was charged another sum than its plan costs")
+    findings = ledger.verify()
+    if findings:
+        fail(rule, f"{way.name}, the ledger does not verify: {findings[0].message}")
+    if way.plain and (ledger.budget.epsilon > float(way.learner.epsilon)
+                      or ledger.budget.delta > delta_of(way.learner)):
+        fail(rule, f"{way.name}, the learner's own ledger has a larger budget than the learner "
+                   "says")
     if ledger.mode != "private":
-        fail("spend-within-plan", f"{way.name}, the noise is seeded: NOT PRIVATE")
+        fail(rule, f"{way.name}, the noise is seeded: NOT PRIVATE")
 
 
 def half_spent(ledger: Ledger) -> None:
-    """Half of a budget is somebody else's."""
+    """Half of a budget is spent by an external run."""
     ledger.foreign(Laplace(2 / ledger.budget.epsilon, 1.0), table="another", library="the kit",
                    version="1", hook="here")
 
@@ -147,21 +124,14 @@ def check_same_plan_for_neighbouring_tables(learner: Priced,
                                             example: Example | None = None) -> None:
     """One record more, less or another does not change what is reserved."""
     for given in examples_for(learner, example):
-        plans = {}
-        tables = {"itself": given} | neighbours_of(given, relation_of(learner))
-        for name, table in tables.items():
-            ledger = ledger_for(learner)
-            fresh(learner).fit(protect_example(ledger, table))
-            plans[name] = [grant.event.plan for grant in ledger.state.grants.values()]
-            for way in plain_ways(learner):
-                with recording() as asked:
-                    way.fit(table)
-                if [grant.event.plan for grant in asked.grants] != plans["itself"]:
-                    fail("same-plan-for-neighbouring-tables",
-                         f"another reservation on a plain table: {name}")
-        for name, plan in plans.items():
-            if plan != plans["itself"]:
-                fail("same-plan-for-neighbouring-tables", f"another reservation with a {name}")
+        usual = None
+        tables = {"the table itself": given} | neighbours_of(given, relation_of(learner))
+        for (name, table), way in product(tables.items(), ways(learner)):
+            plans = [grant.event.plan for grant in attempt(way, table).asked.grants]
+            usual = plans if usual is None else usual
+            if plans != usual:
+                fail("same-plan-for-neighbouring-tables",
+                     f"{way.name}, another reservation: {name}")
 
 
 class Crash(Exception):
@@ -171,67 +141,31 @@ class Crash(Exception):
 def check_crash_keeps_the_charge(learner: Priced, example: Example | None = None) -> None:
     """A fit that dies after a release has spent its whole reservation, and says how it died."""
     given = examples_for(learner, example)[0]
-    calm = ledger_for(learner)
-    fresh(learner).fit(protect_example(calm, given))
-    releases = sum(grant.releases for grant in calm.state.grants.values())
+    price = price_of(learner, given)
+    guarded, *plain = ways(learner)
+    releases = attempt(guarded, given).releases
     kinds: tuple[type[BaseException], ...] = (Crash, KeyboardInterrupt, SystemExit)
     for turn, place in enumerate(sorted({1, (releases + 1) // 2, releases})):
         for kind in kinds if turn == 0 else kinds[turn % 3:][:1]:
-            _crash(learner, given, place, kind, price_of(learner, given))
-    for way in plain_ways(learner):
-        _crash_plainly(way, given)
+            _crash(guarded, given, place, kind, price)
+    for way in plain:
+        _crash(way, given, 1, Crash, price)
 
 
-def _crash_plainly(way: Way, given: Example) -> None:
-    """On a plain table: what was thrown after the first release arrives, and the charge stays."""
-    rule = "crash-keeps-the-charge"
-
-    def prepare(ledger: Ledger) -> None:
-        ledger.on_release = _stopping(1, Crash)
-
-    with recording(prepare) as asked:
-        try:
-            way.fit(given)
-        except Crash:
-            pass
-        except Exception as error:
-            fail(rule, f"{way.name}, a crash was replaced by {type(error).__name__}")
-        else:
-            fail(rule, f"{way.name}, a crash was swallowed")
-    if asked.unsettled or any(grant.status != "settled" for grant in asked.grants):
-        fail(rule, f"{way.name}, a crash left a grant open, or handed its charge back")
-
-
-def _crash(learner: Priced, given: Example, place: int, kind: type[BaseException],
-           price: float) -> None:
-    ledger = ledger_for(learner)
-    ledger.on_release = _stopping(place, kind)
-    rule, where = "crash-keeps-the-charge", f"{kind.__name__} at release {place}"
-    try:
-        fitted_on(fresh(learner), protect_example(ledger, given))
-    except kind:
-        pass
-    except PrivledgerError as error:
-        fail(rule, f"{where} was replaced by {type(error).__name__}")
-    except Exception as error:
-        fail(rule, f"{where} was replaced by {type(error).__name__}")
-    else:
+def _crash(way: Way, given: Example, place: int, kind: type[BaseException], price: float) -> None:
+    rule, where = "crash-keeps-the-charge", f"{way.name}, {kind.__name__} at release {place}"
+    fit = attempt(way, given, 1.0, stopping(place, kind), (kind, Exception))
+    if fit.error is None:
         # A private learner may need fewer releases this time: then nothing was thrown.
-        if sum(grant.releases for grant in ledger.state.grants.values()) >= place:
+        if fit.releases >= place:
             fail(rule, f"{where} was swallowed")
         return
-    if not ledger.spent >= price * (1 - NEARLY):
+    if not isinstance(fit.error, kind):
+        fail(rule, f"{where} was replaced by {type(fit.error).__name__}")
+    if not fit.spent >= price * (1 - NEARLY):
         fail(rule, f"after {where} part of the charge was handed back")
-    left = [grant for grant in ledger.state.grants.values() if grant.status not in ("settled",)]
-    if left:
+    if fit.asked.unsettled or any(grant.status != "settled" for grant in fit.asked.grants):
         fail(rule, f"after {where} a grant was left open")
-
-
-def _stopping(place: int, kind: type[BaseException]) -> Any:
-    def stop(releases: int) -> None:
-        if releases >= place:
-            raise kind("the kit stopped this fit")
-    return stop
 
 
 # Check that copies, pipelines and searches never make a second budget.

@@ -148,11 +148,11 @@ def watch(ledger: Ledger, given: Example) -> WatchedTable:
                               unlabelled=given.unlabelled)
 
 
-def protect_example(ledger: Ledger, given: Example) -> Dataset:
-    """The example behind the ledger's own guard."""
-    return ledger.protect(given.X, given.y, given.schema,
-                          public_features=ledger.relation == "replace_label",
-                          unlabelled=given.unlabelled, people=given.people)
+def protect_example(ledger: Ledger, given: Example, cells: Table | None = None) -> Dataset:
+    """The example behind the ledger's own guard; with these features and targets, if any."""
+    X, y = (given.X, given.y) if cells is None else cells
+    return ledger.protect(X, y, given.schema, public_features=ledger.relation == "replace_label",
+                          unlabelled=given.unlabelled and y is not None, people=given.people)
 
 
 def fitted_on(learner: Priced, data: Dataset) -> Any:
@@ -181,12 +181,13 @@ class Way:
     plain: bool
     learner: Priced
 
-    def fit(self, table: Example) -> Any:
-        """What a fit on `table` returns."""
+    def fit(self, table: Example, cells: Table | None = None) -> Any:
+        """What a fit on `table` returns; on these features and targets in its place, if any."""
         if not self.plain:
-            return fitted_on(fresh(self.learner), protect_example(ledger_for(self.learner), table))
+            ledger = ledger_for(self.learner)
+            return fitted_on(fresh(self.learner), protect_example(ledger, table, cells))
         twin = fresh(self.learner, schema=table.schema, unaccounted=True)
-        found = twin.fit(table.X, table.y)
+        found = twin.fit(*((table.X, table.y) if cells is None else cells))
         return twin if found is None else found
 
 
@@ -196,11 +197,6 @@ def ways(learner: Priced, **changes: Any) -> tuple[Way, ...]:
     guarded = Way("behind a ledger", False, learner)
     return (guarded, Way("on a plain table", True, learner)) if takes_tables(learner) else (
         guarded,)
-
-
-def plain_ways(learner: Priced) -> tuple[Way, ...]:
-    """The plain table alone, of a learner that takes one."""
-    return ways(learner)[1:]
 
 
 def outputs(fitted: Any, probes: Any) -> NDArray[np.float64]:
@@ -278,3 +274,73 @@ def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Request
     found = Requests(first)
     with _observing(found):
         yield found
+
+
+@define(eq=False)
+class Attempt:
+    """One fit that was watched.
+
+    Attributes:
+        asked: grants and ledgers. watched: the guarded table; None for a plain one.
+        error: what the fit raised, of the kinds that were waited for.
+    """
+
+    asked: Requests
+    watched: WatchedTable | None = None
+    error: BaseException | None = None
+
+    @property
+    def early(self) -> int:
+        """Readings outside a release."""
+        return 0 if self.watched is None else self.watched.early
+
+    @property
+    def opened(self) -> int:
+        """Readings."""
+        return 0 if self.watched is None else self.watched.vault.opened
+
+    @property
+    def releases(self) -> int:
+        """Releases that the ledgers know of."""
+        return sum(grant.releases for grant in self.asked.grants)
+
+    @property
+    def spent(self) -> float:
+        """Of all ledgers that were asked."""
+        return float(sum(ledger.spent for ledger in self.asked.ledgers))
+
+
+def attempt(way: Way, table: Example, factor: float = 1.0,
+            first: Callable[[Ledger], None] | None = None,
+            wait_for: type[BaseException] | tuple[type[BaseException], ...] = ()) -> Attempt:
+    """A fit, watched.
+
+    Args:
+        factor: of a guarded fit: how many fits its ledger pays for.
+        first: called with each ledger that is made, before it is asked.
+        wait_for: kinds of errors that are kept; others are raised.
+    """
+    with recording(first) as asked:
+        found = Attempt(asked)
+        try:
+            if way.plain:
+                way.fit(table)
+            else:
+                found.watched = watch(ledger_for(way.learner, factor), table)
+                fitted_on(fresh(way.learner), found.watched.data)
+        except wait_for as error:
+            found.error = error
+    return found
+
+
+def stopping(place: int, kind: type[BaseException]) -> Callable[[Ledger], None]:
+    """What lets a ledger stop every fit after so many releases."""
+
+    def stop(releases: int) -> None:
+        if releases >= place:
+            raise kind("the kit stopped this fit")
+
+    def prepare(ledger: Ledger) -> None:
+        ledger.on_release = stop
+
+    return prepare

@@ -23,15 +23,12 @@ from privledger.testing.examples import (
 )
 from privledger.testing.fitting import (
     Way,
+    attempt,
     fail,
-    fitted_on,
     fresh,
-    ledger_for,
     outputs,
     recording,
     relation_of,
-    takes_tables,
-    watch,
     ways,
 )
 
@@ -136,36 +133,19 @@ def check_bad_input_is_refused(learner: Priced, example: Example | None = None) 
     """A table that does not fit: a clear PrivledgerError, or a whole fit; every grant settled."""
     for given in examples_for(learner, example):
         for name, (X, y) in bad_tables(given).items():
-            for fit in _ways(learner, given, X, y):
+            for way in ways(learner):
                 with recording() as asked, warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     try:
-                        fit()
+                        way.fit(given, (X, y))
                     except PrivledgerError:
                         pass
                     except Exception as error:
-                        fail(BAD,
-                             f"with {name}: {type(error).__name__} instead of a PrivledgerError")
+                        fail(BAD, f"{way.name}, with {name}: {type(error).__name__} instead of a "
+                                  "PrivledgerError")
                 if asked.unsettled:
                     fail(BAD, f"with {name}: a grant was left open")
     _wrong_schema(learner)
-
-
-def _ways(learner: Priced, given: Example, X: Any, y: Any) -> list[Any]:
-    """By a ledger of ours; and where the learner takes tables, by its own."""
-
-    def guarded() -> Any:
-        ledger = ledger_for(learner)
-        data = ledger.protect(X, y, given.schema,
-                              public_features=ledger.relation == "replace_label",
-                              unlabelled=given.unlabelled and y is not None)
-        return fitted_on(fresh(learner), data)
-
-    def plain() -> Any:
-        twin = fresh(learner, schema=given.schema)
-        return twin.fit(X, y)
-
-    return [guarded, plain] if takes_tables(learner) else [guarded]
 
 
 def _wrong_schema(learner: Priced) -> None:
@@ -174,14 +154,12 @@ def _wrong_schema(learner: Priced) -> None:
     for task in ("regression", "classification"):
         if not tasks or task in tasks or not {"regression", "classification"} & set(tasks):
             continue
-        watched = watch(ledger_for(learner), table_for(example_schema(task), task))
-        try:
-            fresh(learner).fit(watched.data)
-        except PrivledgerError:
-            pass
-        except Exception as error:
-            fail(BAD, f"a target for {task}: {type(error).__name__} instead of a PrivledgerError")
-        else:
+        fit = attempt(ways(learner)[0], table_for(example_schema(task), task),
+                      wait_for=Exception)
+        if fit.error is None:
             fail(BAD, f"a target for {task} was taken by a learner that does {', '.join(tasks)}")
-        if watched.early or watched.vault.opened:
+        if not isinstance(fit.error, PrivledgerError):
+            fail(BAD, f"a target for {task}: {type(fit.error).__name__} instead of a "
+                      "PrivledgerError")
+        if fit.early or fit.opened:
             fail(BAD, f"a target for {task} was refused after rows were read")

@@ -8,6 +8,7 @@ import re
 import struct
 import types
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any, get_args
 
 import numpy as np
@@ -31,13 +32,11 @@ from privledger.testing.examples import (
 )
 from privledger.testing.fitting import (
     Way,
+    attempt,
     fail,
     fresh,
-    ledger_for,
-    plain_ways,
-    protect_example,
-    recording,
     relation_of,
+    stopping,
     takes_tables,
     ways,
 )
@@ -307,26 +306,12 @@ def check_nothing_private_in_errors(learner: Any, example: Example | None = None
     given = examples_for(learner, example)[0]
     table = planted_example(given)
     planted = planted_in(table, relation_of(learner))
-    for place in (1, 2):
-        ledger = ledger_for(learner)
-        ledger.on_release = _raising(place)
-        try:
-            fresh(learner).fit(protect_example(ledger, table))
-        except Exception as error:
-            if any(quoted(text, planted) for text in said_by(error)):
-                fail(ERRORS, f"the error after release {place} quotes a value of the table")
+    for place, way in product((1, 2), ways(learner)):
+        error = attempt(way, table, 1.0, stopping(place, RuntimeError), Exception).error
+        if any(quoted(text, planted) for text in said_by(error)):
+            fail(ERRORS, f"{way.name}, the error after release {place} quotes a value of the table")
     if not takes_tables(learner):
         return
-
-    def prepare(ledger: Ledger) -> None:
-        ledger.on_release = _raising(1)
-
-    try:
-        with recording(prepare):
-            plain_ways(learner)[0].fit(table)
-    except Exception as error:
-        if any(quoted(text, planted) for text in said_by(error)):
-            fail(ERRORS, "on a plain table, the error after a release quotes a value of it")
     for name in [c.name for c in given.schema.features if c.kind == "categorical"]:
         column = table.X[name].astype(object)
         column[3] = SECRET
@@ -335,10 +320,3 @@ def check_nothing_private_in_errors(learner: Any, example: Example | None = None
         except Exception as error:
             if any(quoted(text, planted) for text in said_by(error)):
                 fail(ERRORS, "the error about an unknown category quotes it")
-
-
-def _raising(place: int) -> Any:
-    def stop(releases: int) -> None:
-        if releases >= place:
-            raise RuntimeError("the kit stopped this fit")
-    return stop
