@@ -210,3 +210,43 @@ def neighbours_of(base: Example, relation: str) -> dict[str, Example]:
         return {"record replaced": replaced}
     return {"record removed": base.take(places[1:]),
             "record added": base.take(np.append(places, 0)), "record replaced": replaced}
+
+
+def others_of(given: Example, relation: str) -> dict[str, Example]:
+    """Tables of the same schema with other records; under `replace_label`, with other labels.
+
+    One of them has equal records, where it may only three: no other extremes, order of size,
+    missing cells, sets of categories or powers of two of a row count.
+    """
+    target = given.schema.target
+    y = given.y.copy()
+    known = np.array([value is not None and value == value for value in y])
+    if target.kind == "numeric":
+        y[known] = target.lower + target.upper - y[known].astype(float)
+    else:
+        labels = [str(label) for label in target.categories]
+        turned = [labels.index(str(label)) + 1 for label in y[known]]
+        y[known] = target.labels[np.array(turned) % len(labels)]
+    found = {"other targets": evolve(given, y=y)}
+    if relation == "replace_label":
+        return found
+    mirrored = evolve(given, y=y, X={c.name: _mirrored(c, given.X[c.name])
+                                     for c in given.schema.features})
+    middle = (target.lower + 0.37 * (target.upper - target.lower) if target.kind == "numeric"
+              else target.categories[0])
+    fewer = relation == "add_remove" and given.n_records > 37
+    equal = same_records(given, 3 if fewer else given.n_records, middle)
+    if fewer:
+        return found | {"fewer, other records": mirrored.take(np.arange(given.n_records - 37)),
+                        "few, equal records": equal}
+    return found | {"other records": mirrored, "equal records": equal}
+
+
+def _mirrored(column: Any, values: NDArray[Any]) -> NDArray[Any]:
+    """Other cells of the column, with other extremes."""
+    if column.kind == "numeric":
+        span = column.upper - column.lower
+        return np.asarray(column.lower + 0.05 * span + 0.85 * (column.upper - values.astype(float)))
+    keys = [str(category) for category in column.categories]
+    return np.array([column.categories[(keys.index(str(v)) + 1) % len(keys)]
+                     if str(v) in keys else v for v in values], dtype=values.dtype)

@@ -7,30 +7,29 @@ a custom function kept, a look at a plain table, a choice by an exact score.
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privledger.errors import PrivledgerError
 from privledger.guard.inside import Observer, _observing
-from privledger.noise.seeded import repeatable
+from privledger.noise.seeded import generator
 from privledger.questions import CustomScores, feature_scores
 from privledger.questions.blocks import CustomValue
 from privledger.tables.chunk import Rows
 from privledger.tables.schema import Schema
-from privledger.testing.examples import Example, examples_for, same_records
-from privledger.testing.fitting import Way, fail, held_as, outputs, relation_of, ways
-from privledger.testing.structure import table_probes
-from privledger.testing.taint import walk
+from privledger.testing.examples import Example, examples_for, others_of
+from privledger.testing.fitting import fail, held_as, relation_of, ways
+from privledger.testing.lockstep.kept import parted
+from privledger.testing.lockstep.replay import Fitting, replays, steady_of
 
 ANSWERS, ALONE = "model-follows-answers", "rows-are-treated-alone"
 SEED, MOST_LOOKS = 20_11, 24
+_VALUES = CustomValue.values
 
 
 @frozen(eq=False)
@@ -40,132 +39,63 @@ class _Asked:
     rows: Rows
     said: NDArray[np.float64]
 
+    def otherwise(self, value: CustomValue, own: _Asked) -> bool:
+        """Whether `value`, which was asked of `own` rows, says other things of these."""
+        try:
+            found = not np.array_equal(_VALUES(value, self.rows), self.said)
+            # What it keeps of rows is to be of its own again, the last as well as the first time.
+            _VALUES(value, own.rows)
+        except PrivledgerError:
+            return True
+        return found
 
-class Tape(Observer):
-    """What releases said, in order. The first fit records; later ones are told the same.
+
+class _Functions(Observer):
+    """Custom functions of a first fit; and what those of a later one say of the same rows.
 
     Attributes:
-        other: releases whose custom functions say other things than in the first fit, of the
-            same rows.
+        other: releases whose custom functions say other things than in the first fit.
     """
 
     def __init__(self) -> None:
-        self.answers: list[Any] = []
-        self.functions: list[list[_Asked]] = []
-        self.asking: list[tuple[CustomValue, _Asked]] = []
-        self.place = 0
-        self.recording = True
-        self.other: set[int] = set()
+        self.first: list[list[_Asked]] = []
+        self.asked: list[tuple[CustomValue, _Asked]] = []
+        self.place, self.other = 0, set[int]()
 
-    def rewind(self) -> None:
-        """From now on repeat, from the start."""
-        self.place, self.recording, self.other, self.asking = 0, False, set(), []
+    def again(self) -> None:
+        """From now on compare, from the start."""
+        self.place, self.other = 0, set()
 
     def released(self, granted: object, release: Callable[..., object], mechanism: object,
                  query: object, **named: object) -> object:
-        return self.says(release(mechanism, query, **named))
-
-    def says(self, answer: Any) -> Any:
-        """The recorded answer in place of `answer`; what goes beyond the record, as it is."""
-        asked, self.asking = self.asking, []
+        self.asked = []
+        answer = release(mechanism, query, **named)
+        if self.place == len(self.first):
+            self.first.append([one for _, one in self.asked])
+        first = self.first[self.place]
         self.place += 1
-        if self.recording:
-            self.functions.append([one for _, one in asked])
-            self.answers.append(copy.deepcopy(answer))
-            return answer
-        if self.place > len(self.answers):
-            return answer
-        first = self.functions[self.place - 1]
-        # As many calls, or a part of the table is empty now: then nobody can tell which is which.
-        if len(first) == len(asked):
-            for (value, own), one in zip(asked, first, strict=True):
-                if _says_another(value, one, own):
-                    self.other.add(self.place)
-        return copy.deepcopy(self.answers[self.place - 1])
+        # As many calls, or a part of the table is empty now: then none can tell which is which.
+        if len(first) == len(self.asked) and any(
+                one.otherwise(value, own)
+                for one, (value, own) in zip(first, self.asked, strict=True)):
+            self.other.add(self.place)
+        return answer
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Every custom function that is asked in this block is looked at."""
 
-def _says_another(value: CustomValue, first: _Asked, own: _Asked) -> bool:
-    """Whether it says other things of the first fit's rows than then."""
-    try:
-        found = not np.array_equal(_VALUES(value, first.rows), first.said)
-        # What it keeps of rows is to be of its own again, the last as well as the first time.
-        _VALUES(value, own.rows)
-    except PrivledgerError:
-        return True
-    return found
+        def values(value: CustomValue, rows: Rows) -> NDArray[np.float64]:
+            said = _VALUES(value, rows)
+            self.asked.append((value, _Asked(rows, said.copy())))
+            return said
 
-
-_VALUES = CustomValue.values
-
-
-@contextmanager
-def answered_by(tape: Tape) -> Iterator[None]:
-    """Every release of this process happens, and then says what `tape` says."""
-
-    def values(self: CustomValue, rows: Rows) -> NDArray[np.float64]:
-        said = _VALUES(self, rows)
-        tape.asking.append((self, _Asked(rows, said.copy())))
-        return said
-
-    with held_as(CustomValue, values=values), _observing(tape):
-        yield
-
-
-def others_of(given: Example, relation: str) -> dict[str, Example]:
-    """Tables of the same schema with other records; under `replace_label`, with other labels.
-
-    One of them has equal records, where it may only three: no other extremes, order of size,
-    missing cells, sets of categories or powers of two of a row count.
-    """
-    target = given.schema.target
-    y = given.y.copy()
-    known = np.array([value is not None and value == value for value in y])
-    if target.kind == "numeric":
-        y[known] = target.lower + target.upper - y[known].astype(float)
-    else:
-        labels = [str(label) for label in target.categories]
-        turned = [labels.index(str(label)) + 1 for label in y[known]]
-        y[known] = target.labels[np.array(turned) % len(labels)]
-    found = {"other targets": evolve(given, y=y)}
-    if relation == "replace_label":
-        return found
-    mirrored = evolve(given, y=y, X={c.name: _mirrored(c, given.X[c.name])
-                                     for c in given.schema.features})
-    middle = (target.lower + 0.37 * (target.upper - target.lower) if target.kind == "numeric"
-              else target.categories[0])
-    fewer = relation == "add_remove" and given.n_records > 37
-    equal = same_records(given, 3 if fewer else given.n_records, middle)
-    if fewer:
-        return found | {"fewer, other records": mirrored.take(np.arange(given.n_records - 37)),
-                        "few, equal records": equal}
-    return found | {"other records": mirrored, "equal records": equal}
-
-
-def _mirrored(column: Any, values: NDArray[Any]) -> NDArray[Any]:
-    """Other cells of the column, with other extremes."""
-    if column.kind == "numeric":
-        span = column.upper - column.lower
-        return np.asarray(column.lower + 0.05 * span + 0.85 * (column.upper - values.astype(float)))
-    keys = [str(category) for category in column.categories]
-    return np.array([column.categories[(keys.index(str(v)) + 1) % len(keys)]
-                     if str(v) in keys else v for v in values], dtype=values.dtype)
-
-
-def replay_facts(fitted: Any, probes: Any) -> dict[str, Any]:
-    """All that a fitted learner holds and says, comparable."""
-    found: dict[str, Any] = {"its outputs": outputs(fitted, probes).tobytes()}
-    for path, value in walk(fitted):
-        plain = value.tobytes() if isinstance(value, np.ndarray | np.generic) else repr(value)
-        found[path] = (found.get(path), plain)
-    try:
-        found["its pickle"] = pickle.dumps(fitted)
-    except Exception:
-        return found  # another check says that it must pickle
-    return found
+        with held_as(CustomValue, values=values), _observing(self):
+            yield
 
 
 def check_model_follows_answers(learner: Any, example: Example | None = None) -> None:
-    """With the same answers, fits on tables that share no record give the same model.
+    """With the same answers, fits on tables that share no record are the same run.
 
     Guarded and on a plain table, in five fits each; and custom functions say the same of the
     same rows: none of them carries what another one saw. What is compared is what repeats:
@@ -176,35 +106,26 @@ def check_model_follows_answers(learner: Any, example: Example | None = None) ->
     table than columns by name; a spoil with noise of the learner's own on it, which no two
     fits share; what a learner that recognises the kit does not do.
     """
-    given = examples_for(learner, example)[0]
-    probes = table_probes(given)
+    given, relation = examples_for(learner, example)[0], relation_of(learner)
     for way in ways(learner, random_state=7):
-        tape = Tape()
-        with answered_by(tape):
-            with repeatable(SEED):
-                first = replay_facts(way.fit(given), probes)
-            again = _replayed(way, tape, given, probes)
-            steady = {path: value for path, value in first.items() if again.get(path) == value}
-            restless = set(tape.other)
-            for name, table in others_of(given, relation_of(learner)).items():
-                found = _replayed(way, tape, table, probes)
+        fitting = Fitting(way.learner, relation, way.plain, SEED, "private")
+        functions = _Functions()
+        with functions.watching():
+            real, replayed = replays(fitting, given, generator(SEED))
+            if real.failed:
+                fail(ANSWERS, f"{way.name}, the fit on a table of the kit fails: {real.failed}")
+            functions.again()
+            steady, restless = steady_of(real, replayed(given, shared=False)), functions.other
+            for name, table in others_of(given, relation).items():
+                functions.again()
+                found = replayed(table, shared=False)
                 where = f"{way.name}, with {name} and the same answers"
-                if tape.place != len(tape.answers):
-                    fail(ANSWERS, f"{where}, the fit asked another number of questions")
-                if tape.other - restless:
+                for one in parted(real, found, where, steady):
+                    fail(ANSWERS, one.why)
+                if functions.other - restless:
                     fail(ANSWERS, f"{where}, the custom function of release "
-                                  f"{min(tape.other - restless)} says other things of the same "
-                                  "rows: it carries what it did not get from the ledger")
-                for path, value in steady.items():
-                    if found.get(path) != value:
-                        fail(ANSWERS, f"{where}, {path} of {type(learner).__name__} is another: "
-                                      "it came from the records past the ledger")
-
-
-def _replayed(way: Way, tape: Tape, table: Example, probes: Any) -> dict[str, Any]:
-    tape.rewind()
-    with repeatable(SEED):
-        return replay_facts(way.fit(table), probes)
+                                  f"{min(functions.other - restless)} says other things of the "
+                                  "same rows: it carries what it did not get from the ledger")
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from privledger.testing.lockstep.neighbours import (
     joined_rows,
     rows_of,
 )
-from privledger.testing.lockstep.replay import AMPLE, Fitting, fresh_words, replays
+from privledger.testing.lockstep.replay import AMPLE, Fitting, fresh_words, replays, steady_of
 from privledger.testing.lockstep.sampling import CUT_OFF, Samples, samples_of, uncoined, uncovered
 from privledger.testing.lockstep.shown import (
     Path,
@@ -157,12 +157,6 @@ def _apart(real: RecordedRun, quiet: RecordedRun, twin: RecordedRun) -> Iterator
             yield Broken("", cut[0], CUT_OFF)
         elif run.parted:
             yield Broken("P1", -1, f"{name}, other draws are made: {run.parted}")
-
-
-def steady_of(one: RecordedRun, again: RecordedRun) -> frozenset[str]:
-    """What repeats between two fits on one table: not times, or names of grants."""
-    return frozenset(path for path, value in one.model.items()
-                     if again.model.get(path) == value) | {"its outputs"}
 
 
 def _worst(broken: tuple[Broken, ...], found: list[Shown], along: float) -> Lock:

@@ -23,18 +23,17 @@ from privledger.noise.seeded import Generator, generator, repeatable
 from privledger.plugins import Priced
 from privledger.reading import stepwise
 from privledger.rounding import count, positive
-from privledger.testing.examples import Example, examples_for
+from privledger.testing.examples import Example, examples_for, others_of
 from privledger.testing.fitting import fresh, protect_example, relation_of, takes_tables
 from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
-from privledger.testing.lockstep.lock import Lock, arriving, fitting_of, steady_of
+from privledger.testing.lockstep.lock import Lock, arriving, fitting_of
 from privledger.testing.lockstep.neighbours import Pair, crowded, first_pairs, in_crowds, neighbours
 from privledger.testing.lockstep.probing import probed
-from privledger.testing.lockstep.replay import AMPLE, Fitting, replays, reread, unit_of
+from privledger.testing.lockstep.replay import AMPLE, Fitting, replays, reread, steady_of, unit_of
 from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.tunings import losers_told
 from privledger.testing.lockstep.witnesses import Manner, locked, smaller, witness_of
 from privledger.testing.lockstep.worst_tables import climbing
-from privledger.testing.replaying import others_of
 
 # What a lock asks once of a learner: tables far apart, histories read twice, plain tables.
 

@@ -7,10 +7,11 @@ exchanged by an observer, where it leaves the guard.
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache
 from hashlib import blake2b
 from types import ModuleType
@@ -18,7 +19,7 @@ from typing import Any
 
 import attrs
 import numpy as np
-from attrs import define, field
+from attrs import Factory, define, field
 
 from privledger.accounting import Relation
 from privledger.errors import public_name
@@ -46,8 +47,8 @@ from privledger.testing.lockstep.kept import Added, Broken, Grant, RecordedRun, 
 from privledger.testing.lockstep.sampling import counted_sample
 from privledger.testing.lockstep.shown import watched
 from privledger.testing.lockstep.tap import Steering, Tap
-from privledger.testing.replaying import replay_facts
 from privledger.testing.structure import table_probes
+from privledger.testing.taint import walk
 
 # Digests of questions: equal for equal questions of two runs, whatever handles were called.
 #
@@ -270,13 +271,15 @@ class Fitting:
     Attributes:
         learner: unfitted. relation: which tables are neighbours.
         plain: on a plain table, without a ledger of ours. seed: of public randomness.
-        released: of the run that is under way.
+        mode: of the ledgers. released: of the run that is under way.
     """
 
     learner: Priced
     relation: Relation
     plain: bool = False
     seed: int = 0
+    mode: str = field(default=Factory(lambda self: "private" if self.plain else "simulation",
+                                      takes_self=True))
     released: list[Release] = field(init=False, factory=list)
 
     @property
@@ -287,7 +290,7 @@ class Fitting:
     @property
     def promise(self) -> tuple[str, str]:
         """Relation and mode of every ledger of a run."""
-        return self.relation, "private" if self.plain else "simulation"
+        return self.relation, self.mode
 
     def run(self, table: Example, tap: Tap, told: tuple[object, ...] = (), *,
             again: bool = False) -> RecordedRun:
@@ -329,9 +332,8 @@ class Fitting:
             return Way("on a plain table", True, self.learner).fit(table)
         learner = fresh(self.learner)
         budget = Budget(float(learner.epsilon) * AMPLE, self.delta)
-        ledger = Ledger.create(None, budget=budget,
-                               relation=self.relation, mode="simulation", seed=0,
-                               **unit_of(table))
+        ledger = Ledger.create(None, budget=budget, relation=self.relation, mode=self.mode,
+                               seed=0 if self.mode == "simulation" else None, **unit_of(table))
         found = learner.fit(protect_example(ledger, table))
         return learner if found is None else found
 
@@ -358,6 +360,12 @@ def replays(fitting: Fitting, table: Example, rng: Generator, *, reread: bool = 
     return real, again
 
 
+def steady_of(one: RecordedRun, again: RecordedRun) -> frozenset[str]:
+    """What repeats between two fits on one table: not times, or names of grants."""
+    return frozenset(path for path, value in one.model.items()
+                     if again.model.get(path) == value) | {"its outputs"}
+
+
 def unit_of(table: Example) -> dict[str, Any]:
     """How a ledger is made for a table: whom it speaks of."""
     return {} if table.people is None else {"unit": "person", "people_key": KEY}
@@ -368,11 +376,14 @@ def people_of(table: Example) -> int:
     return table.n_records if table.people is None else len(np.unique(table.people))
 
 
-def model_of(fitted: object, table: Example) -> dict[str, object]:
+def model_of(fitted: Any, table: Example) -> dict[str, object]:
     """All that a fitted learner holds and says, comparable."""
-    probes = table_probes(table)
-    found = replay_facts(fitted, probes)
-    found["its outputs"] = outputs(fitted, probes).tobytes()
+    found: dict[str, object] = {"its outputs": outputs(fitted, table_probes(table)).tobytes()}
+    for path, value in walk(fitted):
+        plain = value.tobytes() if isinstance(value, np.ndarray | np.generic) else repr(value)
+        found[path] = (found.get(path), plain)
+    with suppress(Exception):  # another check says that it must pickle
+        found["its pickle"] = pickle.dumps(fitted)
     return found
 
 
