@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -68,79 +68,65 @@ def answered_again(place: int, real: Release, quiet: Release, twin: Release) -> 
 def _numbers(real: Release, quiet: Release) -> str:
     """Each number is its sum plus a whole draw of its own, times one step per block."""
     drawn, silent = main_draws(real), main_draws(quiet)
-    law = _LAWS.get(type(real.mechanism), "")
     if len(drawn) != 1 or len(silent) != 1 or not isinstance(drawn[0], Additive):
         return "the noise was not drawn in one batch of this call"
-    if drawn[0].law != law:
+    if drawn[0].law != _LAWS.get(type(real.mechanism), ""):
         return "the noise is of another law"
     above, below = blocks_of(real.truth), blocks_of(quiet.truth)
     if [len(block) for block in above] != [len(block) for block in below]:
         return "two answers to one question are of different shapes"
-    if sum(len(block) for block in above) != len(drawn[0].result):
+    if sum(map(len, above)) != len(drawn[0].result):
         return "there are more or fewer draws than numbers"
-    start = 0
-    for high, low in zip(above, below, strict=True):
-        part = slice(start, start + len(high))
-        if _step(high - low, drawn[0].result[part]) is None:
-            return "the answer is not its sum plus the draws of this call"
-        start += len(high)
+    if any(step is None for step, _ in _steps(real, quiet)):
+        return "the answer is not its sum plus the draws of this call"
     return ""
 
 
-def _step(moved: Floats, drawn: Ints) -> float | None:
-    """The block's step: `moved` is exactly the draws times it; None where it is not."""
-    loud = np.flatnonzero(drawn)
-    if not len(loud):
-        return 0.0 if not moved.any() else None
-    step = float(moved[loud[0]] / drawn[loud[0]])
-    if not (step > 0 and np.frexp(step)[0] == 0.5 and np.array_equal(moved, drawn * step)):
-        return None
-    return step
-
-
-def answer_steps(real: Release, quiet: Release) -> Floats:
-    """The step of every number of an answer that `answered` found right, shape (size,).
+def _steps(real: Release, quiet: Release) -> Iterator[tuple[float | None, int]]:
+    """The step of every block, of which the draws are so many, and its size; None for no step.
 
     Zero where a block had no draw but zeros.
     """
-    drawn, start, found = main_draws(real)[0], 0, []
-    assert isinstance(drawn, Additive)
+    drawn, start = main_draws(real)[0].result, 0
     for high, low in zip(blocks_of(real.truth), blocks_of(quiet.truth), strict=True):
-        part = slice(start, start + len(high))
-        found.append(np.full(len(high), _step(high - low, drawn.result[part]) or 0.0))
+        moved, own = high - low, drawn[start:start + len(high)]
         start += len(high)
-    return np.concatenate(found)
+        loud = np.flatnonzero(own)
+        step = float(moved[loud[0]] / own[loud[0]]) if len(loud) else 0.0
+        whole = not len(loud) or (step > 0 and np.frexp(step)[0] == 0.5)
+        yield step if whole and np.array_equal(moved, own * step) else None, len(high)
 
 
-def _chosen_units(one: Release) -> Ints:
-    draws = main_draws(one)
-    offset = draws[1] if len(draws) > 1 and isinstance(draws[1], Below) else None
-    return unit_within(draws[0], offset)  # type: ignore[arg-type]
+def answer_steps(real: Release, quiet: Release) -> Floats:
+    """The step of every number of an answer that `answered_again` found right, shape (size,)."""
+    return np.concatenate([np.full(size, step or 0.0) for step, size in _steps(real, quiet)])
 
 
 def _choices(real: Release, quiet: Release, twin: Release) -> str:
     """Equal units of weight give equal answers on both tables, other units other ones."""
     law = "permute_and_flip" if flips(real.mechanism) else "exponential"
-    runs = (real, quiet, twin)
-    if not any(main_draws(one) for one in runs):  # no leaf had a candidate
-        return "" if _same(quiet.truth, twin.truth) and _same(real.truth, quiet.truth) else (
+    runs, units = (real, quiet, twin), []
+    if not any(map(main_draws, runs)):  # no leaf had a candidate
+        return "" if _rows(quiet) == _rows(twin) == _rows(real) else (
             "something was chosen without a draw")
     for one in runs:
         draws = main_draws(one)
         if not draws or not isinstance(draws[0], Chosen) or draws[0].law != law:
             return "the choice was not drawn in this call, or by another law"
+        offset = draws[1] if len(draws) > 1 and isinstance(draws[1], Below) else None
         if isinstance(one.question, Choice) and one.question.among != "features" and (
-                not _placed(one.question, draws)):
+                not _placed(one.question, draws[0], offset)):
             return "the place of a cut within its run was not drawn"
-    return _by_units(real, quiet, twin)
+        units.append(unit_within(draws[0], offset))
+    if not (len(units[0]) == len(units[1]) == len(units[2])):
+        return "the number of choices depends on the records"
+    return _as_drawn(units, runs, "the candidate")
 
 
-def _placed(question: Choice, draws: list[Draw]) -> bool:
+def _placed(question: Choice, chosen: Chosen, offset: Below | None) -> bool:
     """Whether each chosen run's cut is one of as many as its weight says: of a feature's own cuts
     one unit each, of several features' a public measure each."""
-    chosen, offset = draws[0], draws[1] if len(draws) > 1 else None
-    if not isinstance(chosen, Chosen) or not isinstance(offset, Below) or (
-            len(offset.bounds) != len(chosen.result)):
+    if offset is None or len(offset.bounds) != len(chosen.result):
         return False
     weights = chosen.weights[chosen.result]
     if question.among == "cuts":
@@ -148,65 +134,50 @@ def _placed(question: Choice, draws: list[Draw]) -> bool:
     return bool((offset.bounds >= 1).all()) and not (weights % offset.bounds).any()
 
 
-def _by_units(real: Release, quiet: Release, twin: Release) -> str:
-    units = [_chosen_units(one) for one in (real, quiet, twin)]
-    if not (len(units[0]) == len(units[1]) == len(units[2])):
-        return "the number of choices depends on the records"
-    if np.array_equal(units[1], units[2]) and not _same(quiet.truth, twin.truth):
-        return "the same draw gives another answer beside another record"
-    moved = not np.array_equal(units[0], units[1])
-    if moved == _same(real.truth, quiet.truth):
-        return "the answer is not the candidate that was drawn"
-    rows = [_rows(one.truth) for one in (real, quiet)]
-    if len(rows[0]) == len(units[0]):  # every leaf has candidates: leaf by leaf
-        same = [a == b for a, b in zip(*rows, strict=True)]
-        if same != (units[0] == units[1]).tolist():
-            return "an answer is not the candidate that was drawn"
-    return ""
-
-
-def _rows(answer: object) -> list[object]:
+def _rows(one: Release) -> list[object]:
     """One comparable answer per leaf."""
+    answer = one.truth
     if isinstance(answer, Picked):
         return list(zip(np.asarray(answer.feature).tolist(), np.asarray(answer.cut).tolist(),
                         strict=True))
     return list(np.asarray(answer).ravel().tolist())
 
 
-def _same(one: object, two: object) -> bool:
-    return _rows(one) == _rows(two)
+def _as_drawn(drawn: Sequence[Ints], runs: Sequence[Release], what: str) -> str:
+    """Equal draws give equal answers on both tables, other draws other ones; leaf by leaf or
+    record by record, where there is one draw for each."""
+    real, quiet, twin = map(_rows, runs)
+    if np.array_equal(drawn[1], drawn[2]) and quiet != twin:
+        return "the same draw gives another answer beside another record"
+    if np.array_equal(drawn[0], drawn[1]) != (real == quiet):
+        return f"the answer is not {what} that was drawn"
+    each = len(real) == len(drawn[0]) and what != "the set"  # all leaves have candidates
+    if each and [a == b for a, b in zip(real, quiet, strict=True)] != (
+            drawn[0] == drawn[1]).tolist():
+        return f"an answer is not {what} that was drawn"
+    return ""
 
 
 def _sets(real: Release, quiet: Release, twin: Release) -> str:
     """As `_choices`, of a set of features by its members."""
     assert isinstance(real.mechanism, TopK)
-    for one in (real, quiet, twin):
+    runs = real, quiet, twin
+    for one in runs:
         draws = main_draws(one)
         if len(draws) != 1 or not isinstance(draws[0], ChosenSet) or (
                 (draws[0].k, draws[0].noise) != (real.mechanism.k, real.mechanism.noise)):
             return "the set was not drawn in this call, or by another law"
-    sets = [main_draws(one)[0].result for one in (real, quiet, twin)]
-    if np.array_equal(sets[1], sets[2]) and not _same(quiet.truth, twin.truth):
-        return "the same draw gives another answer beside another record"
-    if np.array_equal(sets[0], sets[1]) != _same(real.truth, quiet.truth):
-        return "the answer is not the set that was drawn"
-    return ""
+    return _as_drawn([main_draws(one)[0].result for one in runs], runs, "the set")
 
 
 def _labels(real: Release, quiet: Release, twin: Release) -> str:
     """Every record's answer is its own draw, with the node's own noise."""
-    node = real.mechanism
+    node, runs = real.mechanism, (real, quiet, twin)
     assert isinstance(node, RandomizedResponse)
-    for one in (real, quiet, twin):
+    for one in runs:
         draw = main_draws(one)[-1] if main_draws(one) else None
         if not isinstance(draw, Responses) or len(draw.result) != np.asarray(one.truth).size:
             return "the answers were not drawn in this call, one for each record"
         if draw.buckets != node.num_buckets or not draw.noise_parameter >= node.noise_parameter:
             return "the answers are drawn with less noise than the node says"
-    drawn = [main_draws(one)[-1].result for one in (real, quiet, twin)]
-    if np.array_equal(drawn[1], drawn[2]) and not _same(quiet.truth, twin.truth):
-        return "the same draw gives another answer beside another label"
-    same = np.asarray(real.truth).ravel() == np.asarray(quiet.truth).ravel()
-    if not np.array_equal(same, drawn[0] == drawn[1]):
-        return "an answer is not the one that was drawn"
-    return ""
+    return _as_drawn([main_draws(one)[-1].result for one in runs], runs, "the label")

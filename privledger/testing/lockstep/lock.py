@@ -24,11 +24,18 @@ from privledger.testing.lockstep.neighbours import (
     joined_rows,
     rows_of,
 )
-from privledger.testing.lockstep.replay import AMPLE, Fitting, fresh_words, replays, steady_of
+from privledger.testing.lockstep.replay import (
+    AMPLE,
+    Fitting,
+    Recorder,
+    fresh_words,
+    replays,
+    steady_of,
+)
 from privledger.testing.lockstep.sampling import CUT_OFF, Samples, samples_of, uncoined, uncovered
 from privledger.testing.lockstep.shown import (
-    Path,
     Shown,
+    along,
     beyond,
     paid,
     scattered,
@@ -79,11 +86,11 @@ def runs_of(
     """Run 0 on the first table; 1 there again without noise; 2 on the neighbour."""
     words = [fresh_words(rng) for _ in range(3)]
     tap = Tap(words[0], steered(rng))
-    real = fitting.run(pair[0], tap)
+    real = fitting.run(pair[0], Recorder(tap))
     control = Tap(words[1], Steering(uniform=1.0), tuple(tap.draws), quiet=True, repeat=False)
-    quiet = fitting.run(pair[0], control, real.answers)
+    quiet = fitting.run(pair[0], Recorder(control, real.answers))
     third = Tap(words[2], Steering(), tuple(control.draws), quiet=True)
-    twin = fitting.run(pair[1], third, real.answers)
+    twin = fitting.run(pair[1], Recorder(third, real.answers))
     return real, quiet, twin
 
 
@@ -117,10 +124,10 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
                *unpaid(quiet)]
     unknown = tuple(one for one in broken if not one.premise)
     broken = [one for one in broken if one.premise]
-    path = Path(float(fitting.learner.epsilon), fitting.delta, twin.spent)
+    path = 0.0
     if not broken and not twin.failed:
-        broken += path.judged(quiet, twin, found)
-    return evolve(_worst(tuple(broken), found, path.ratio), unknown=unknown, failed=real.failed)
+        path, broken = along(float(fitting.learner.epsilon), fitting.delta, quiet, twin, found)
+    return evolve(_worst(tuple(broken), found, path), unknown=unknown, failed=real.failed)
 
 
 def promised(fitting: Fitting, run: RecordedRun) -> Iterator[Broken]:
@@ -159,12 +166,12 @@ def _apart(real: RecordedRun, quiet: RecordedRun, twin: RecordedRun) -> Iterator
             yield Broken("P1", -1, f"{name}, other draws are made: {run.parted}")
 
 
-def _worst(broken: tuple[Broken, ...], found: list[Shown], along: float) -> Lock:
+def _worst(broken: tuple[Broken, ...], found: list[Shown], path: float) -> Lock:
     ratios = tuple(one.ratio for one in found)
     place = int(np.argmax(ratios)) if ratios else -1
     worst = ratios[place] if ratios else 0.0
-    if along > worst:
-        place, worst = -1, along
+    if path > worst:
+        place, worst = -1, path
     if broken:
         place = broken[0].release
     return Lock(broken, worst, place, ratios)

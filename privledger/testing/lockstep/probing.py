@@ -34,14 +34,13 @@ from privledger.guard.session import GrantedPlan
 from privledger.ledger import Budget
 from privledger.noise.seeded import Generator, repeatable
 from privledger.testing.examples import Example
-from privledger.testing.fitting import fresh, protect_example, recording
+from privledger.testing.fitting import fresh, protect_example
 from privledger.testing.lockstep.kept import Broken, RecordedRun
 from privledger.testing.lockstep.replay import (
     AMPLE,
     Fitting,
     Recorder,
     fresh_words,
-    grant_of,
     unit_of,
 )
 from privledger.testing.lockstep.sampling import uncovered
@@ -235,7 +234,7 @@ def louder_of(mechanism: object) -> object:
 
 def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     """Everything that a fit must not get."""
-    whole = _probe(fitting, table, Prober(_tap(rng)))
+    whole = fitting.run(table, Prober(_tap(rng)))
     if whole.failed or not whole.releases:
         return
     count = len(whole.releases)
@@ -247,7 +246,7 @@ def probed(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]
     for place in dict.fromkeys((1, int(rng.integers(1, count + 1)))):
         yield from _stopped(fitting, table, rng, whole, place)
     again = Prober(_tap(rng), last=count)
-    run = _probe(fitting, table, again)
+    run = fitting.run(table, again)
     for text in again.taken:
         yield Broken("P7", count - 1, text)
     if not run.failed:
@@ -264,23 +263,10 @@ def _tap(rng: Generator) -> Tap:
     return Tap(fresh_words(rng))
 
 
-def _probe(fitting: Fitting, table: Example, prober: Prober) -> RecordedRun:
-    run = RecordedRun(table.n_records)
-    with repeatable(fitting.seed), _observing(prober), recording() as asked:
-        try:
-            fitting.fitted(table)
-        except Exception as error:
-            run.failed = type(error).__name__
-    run.releases = prober.releases
-    run.grants = [grant_of(one) for one in prober.grants]
-    run.spent = sum(ledger.spent for ledger in asked.ledgers)
-    return run
-
-
 def _stopped(fitting: Fitting, table: Example, rng: Generator, whole: RecordedRun,
              place: int) -> Iterator[Broken]:
     """A fit that stops after a release: nothing is handed back of what was touched."""
-    run = _probe(fitting, table, Prober(_tap(rng), stop=place))
+    run = fitting.run(table, Prober(_tap(rng), stop=place))
     if len(run.releases) < place:
         return
     own = run.grants[run.releases[place - 1].grant]
@@ -298,7 +284,7 @@ def _left_over(fitting: Fitting, table: Example, rng: Generator, count: int) -> 
     if count < 2:
         return
     prober = Prober(_tap(rng), before=int(rng.integers(1, count)))
-    _probe(fitting, table, prober)
+    fitting.run(table, prober)
     if prober.pending is None:
         return
     granted, mechanism, question = prober.pending

@@ -64,14 +64,13 @@ class Digester:
 
     _seen: dict[int, tuple[int, object]] = field(init=False, factory=dict)
     _tokens: dict[str, int] = field(init=False, factory=dict)
-    _told: dict[int, int] = field(init=False, factory=dict)
+    _told: Counter[int] = field(init=False, factory=Counter)
 
     def of(self, *values: object) -> bytes:
         """What these say, 16 bytes."""
         found = blake2b(digest_size=16)
-        for value in values:
-            for piece in self._pieces(value):
-                found.update(piece)
+        for piece in self._pieces(values):
+            found.update(piece)
         return found.digest()
 
     def _pieces(self, value: object) -> Iterator[bytes]:
@@ -82,65 +81,39 @@ class Digester:
             plain = array.tobytes() if array.dtype != object else repr(array.tolist()).encode()
             yield f"{array.dtype}{array.shape}".encode() + plain
         elif isinstance(value, Context):
-            yield from self._pieces((self._tokens.setdefault(value.token, len(self._tokens)),
-                                     *(getattr(value, one.name) for one in attrs.fields(Context)
-                                       if one.name != "token")))
+            token = self._tokens.setdefault(value.token, len(self._tokens))
+            yield repr(attrs.evolve(value, token=str(token))).encode()
+        elif isinstance(value, dict):
+            yield from self._pieces(list(value.items()))
         elif isinstance(value, tuple | list):
             yield f"[{len(value)}".encode()
             for item in value:
                 yield from self._pieces(item)
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                yield from self._pieces((key, item))
-        elif isinstance(value, Score):
-            yield from self._score(value)
         else:
-            yield from self._object(value)
+            fresh = id(value) not in self._seen
+            known, _ = self._seen.setdefault(id(value), (len(self._seen), value))
+            yield f"{type(value).__name__}{known}".encode()
+            if fresh or isinstance(value, Score):
+                yield from self._pieces(self._held(value, fresh))
 
-    def _score(self, score: Score) -> Iterator[bytes]:
-        """A running score: its fields once, and what was added since it was last asked of."""
-        number, fresh = self._number(score)
-        yield f"score{number}".encode()
-        if fresh:
-            yield from self._pieces((score.loss, score.start, score.center, score.scale))
-        told = self._told.get(id(score), 0)
-        news = score.updates(told)
-        self._told[id(score)] = told + len(news)
-        yield from self._pieces(news)
-
-    def _object(self, value: object) -> Iterator[bytes]:
-        number, fresh = self._number(value)
-        yield f"{type(value).__name__}{number}".encode()
-        if not fresh:
-            return
-        kind = type(value)
-        if attrs.has(kind) and not isinstance(value, Schema):
-            for one in attrs.fields(kind):
-                if one.name not in _SKIPPED:
-                    yield from self._pieces(getattr(value, one.name, None))
-        elif isinstance(value, Schema):
-            yield repr(value).encode()
-        elif callable(value):
-            yield from self._function(value)
-
-    def _function(self, value: object) -> Iterator[bytes]:
-        """Its code, its defaults, and what it closes over."""
-        code = getattr(value, "__code__", None)
-        yield b"function" if code is None else code.co_code + repr(code.co_names).encode()
-        held = [*(getattr(value, "__defaults__", None) or ())]
-        for cell in getattr(value, "__closure__", None) or ():
-            held.append(cell.cell_contents)
-        yield from self._pieces(tuple(
+    def _held(self, value: Any, fresh: bool) -> tuple[object, ...]:
+        """What an object is made of, the first time; of a running score also what was added since
+        it was last asked of."""
+        if isinstance(value, Score):
+            news = value.updates(self._told[id(value)])
+            self._told[id(value)] += len(news)
+            return (*((value.loss, value.start, value.center, value.scale) if fresh else ()), news)
+        if isinstance(value, Schema):
+            return (repr(value),)
+        if attrs.has(type(value)):
+            return tuple(getattr(value, one.name, None) for one in attrs.fields(type(value))
+                         if one.name not in _SKIPPED)
+        code = getattr(value, "__code__", None)  # of a function: this, and what it closes over
+        held = [*(getattr(value, "__defaults__", None) or ()),
+                *(cell.cell_contents for cell in getattr(value, "__closure__", None) or ())]
+        return (b"" if code is None else code.co_code, getattr(code, "co_names", ()), tuple(
             item for item in held
             if isinstance(item, str | bool | int | float | np.ndarray | np.generic | tuple)))
-
-    def _number(self, value: object) -> tuple[int, bool]:
-        """Its number by first appearance, and whether this is it."""
-        known = self._seen.get(id(value))
-        if known is not None:
-            return known[0], False
-        self._seen[id(value)] = len(self._seen), value
-        return len(self._seen) - 1, True
 
 
 # The histories of a lock's runs: alike in every world, and right to a second reader.
@@ -292,14 +265,13 @@ class Fitting:
         """Relation and mode of every ledger of a run."""
         return self.relation, self.mode
 
-    def run(self, table: Example, tap: Tap, told: tuple[object, ...] = (), *,
-            again: bool = False) -> RecordedRun:
+    def run(self, table: Example, recorder: Recorder, *, again: bool = False) -> RecordedRun:
         """One fit. An error of the fit is part of what is seen.
 
         Args:
             again: whether both verifiers read the histories, too.
         """
-        recorder, run = Recorder(tap, told), RecordedRun(
+        tap, run = recorder.tap, RecordedRun(
             table.n_records, people_of(table), table.people is not None)
         self.released = recorder.releases
         watching = watched(recorder.added) if tap.quiet else nullcontext()
@@ -351,11 +323,12 @@ def replays(fitting: Fitting, table: Example, rng: Generator, *, reread: bool = 
         reread: whether both verifiers read its histories.
     """
     tap = Tap(fresh_words(rng), Steering(uniform=0.5))
-    real = fitting.run(table, tap, again=reread)
+    real = fitting.run(table, Recorder(tap), again=reread)
 
     def again(other: Example, *, shared: bool = True) -> RecordedRun:
-        return fitting.run(other, Tap(fresh_words(rng), script=tuple(tap.draws), shared=shared),
-                           real.answers)
+        script = tuple(tap.draws)
+        return fitting.run(other, Recorder(Tap(fresh_words(rng), script=script, shared=shared),
+                                           real.answers))
 
     return real, again
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import frozen
 
 from privledger.accounting import Relation, poisson_gaussian_rdp
 from privledger.graph import Correlated
@@ -36,6 +36,7 @@ from privledger.testing.fitting import held_as
 from privledger.testing.lockstep.answering import answer_steps, blocks_of, main_draws
 from privledger.testing.lockstep.kept import (
     Added,
+    Additive,
     Broken,
     Chosen,
     ChosenSet,
@@ -84,16 +85,18 @@ class Shown:
         return not (self.up or self.down or self.squared or self.why)
 
 
+_NUMERIC = Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace | Correlated
+
+
 def shown_trace(real: Release, quiet: Release, twin: Release) -> Shown:
     """What a release shows, whose answer is known to be what was drawn (P2)."""
     node = real.charged[0][1] if real.charged else real.mechanism
-    draws = main_draws(quiet), main_draws(twin)
-    if isinstance(node, Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace | Correlated):
+    if isinstance(node, _NUMERIC):
         return _of_numbers(node, real, quiet, twin)
-    if not draws[0] or not draws[1]:
+    drawn = main_draws(quiet), main_draws(twin)
+    if not drawn[0] or not drawn[1]:
         return Shown()
-    first, second = draws[0][-1 if isinstance(draws[0][-1], Responses) else 0], draws[1][
-        -1 if isinstance(draws[1][-1], Responses) else 0]
+    first, second = (draws[-1] if isinstance(draws[-1], Responses) else draws[0] for draws in drawn)
     if isinstance(first, Responses) and isinstance(second, Responses):
         return _of_labels(node, first, second)
     if isinstance(first, Chosen) and isinstance(second, Chosen):
@@ -103,32 +106,39 @@ def shown_trace(real: Release, quiet: Release, twin: Release) -> Shown:
     return Shown(why="what was drawn is of another kind on the other table")
 
 
-def _of_numbers(node: Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace | Correlated,
-                real: Release, quiet: Release, twin: Release) -> Shown:
+def _of_numbers(node: object, real: Release, quiet: Release, twin: Release) -> Shown:
     moved = np.concatenate(blocks_of(twin.truth)) - np.concatenate(blocks_of(quiet.truth))
-    step, draw = answer_steps(real, quiet), main_draws(real)[0]
-    other = main_draws(twin)[0]
-    if not np.array_equal(draw.scale, other.scale):  # type: ignore[union-attr]
+    step, draw, other = answer_steps(real, quiet), main_draws(real)[0], main_draws(twin)[0]
+    assert isinstance(draw, Additive)
+    assert isinstance(other, Additive)
+    if not np.array_equal(draw.scale, other.scale):
         return Shown(why="the width of the noise depends on the records")
     hit = np.flatnonzero(moved)
-    if not len(hit):
-        return Shown()
     if not step[hit].all():
         return Shown(why="a number moves that had no noise")
-    in_widths = np.abs(moved[hit]) / (draw.scale[hit] * step[hit])  # type: ignore[union-attr]
-    if isinstance(node, Gaussian):
-        squared = float(np.square(in_widths).sum())
-        return Shown(math.inf, math.inf, squared, math.sqrt(squared) * node.noise_multiplier)
-    loss = float(in_widths.sum())
-    if isinstance(node, Correlated):  # one row of all that a record moves
-        squared = float(np.square(in_widths).sum())
-        bound = moved_squared(node) / node.gaussian.noise_multiplier**2
-        return Shown(math.inf, math.inf, squared, math.sqrt(squared / bound))
+    in_widths = np.abs(moved[hit]) / (draw.scale[hit] * step[hit])
+    loss, squared = float(in_widths.sum()), float(np.square(in_widths).sum())
     if isinstance(node, DiscreteGaussian):
-        return Shown(math.inf, math.inf, loss**2, loss * node.sigma / node.sensitivity)
+        squared = loss**2
+    ratio = _over_price(node, loss, squared)
+    if isinstance(node, Laplace | DiscreteLaplace):
+        return Shown(loss, loss, 0.0, ratio)
+    return Shown(math.inf, math.inf, squared, ratio) if len(hit) else Shown()
+
+
+def _over_price(node: object, loss: float, squared: float) -> float:
+    """What a move of so many widths of the noise loses, over the price of the node; 0 for a node
+    of other noise."""
+    if isinstance(node, Gaussian):
+        return math.sqrt(squared) * node.noise_multiplier
+    if isinstance(node, Correlated):  # one row of all that a record moves
+        bound = moved_squared(node) / node.gaussian.noise_multiplier**2
+        return math.sqrt(squared / bound)
+    if isinstance(node, DiscreteGaussian):
+        return loss * node.sigma / node.sensitivity
     if isinstance(node, DiscreteLaplace):
-        return Shown(loss, loss, 0.0, loss / (node.parameter * node.sensitivity))
-    return Shown(loss, loss, 0.0, loss * node.scale / node.l1_sensitivity)
+        return loss / (node.parameter * node.sensitivity)
+    return loss * node.scale / node.l1_sensitivity if isinstance(node, Laplace) else 0.0
 
 
 def _of_labels(node: object, first: Responses, second: Responses) -> Shown:
@@ -137,13 +147,9 @@ def _of_labels(node: object, first: Responses, second: Responses) -> Shown:
         return Shown(why="one label changes several answers")
     if not isinstance(node, RandomizedResponse):
         return Shown(why="labels were answered under another node")
-    price = _response(node.noise_parameter, node.num_buckets)
+    price = math.log1p((1 - node.noise_parameter) * node.num_buckets / node.noise_parameter)
     loss = max(response_law(first), response_law(second)) * changed
     return Shown(loss, loss, 0.0, loss / price if price else float(loss > 0))
-
-
-def _response(noise: float, buckets: int) -> float:
-    return math.log1p((1 - noise) * buckets / noise)
 
 
 def _of_choice(node: object, loss: Loss) -> Shown:
@@ -193,23 +199,14 @@ def scattered(place: int, one: Release, found: Shown, relation: Relation, *,
 # Queries are watched while they add up; nothing in them is replaced. docs/proofs/lockstep.md, P3.
 
 
-def ratio_of(added: Added, node: object) -> float:
-    """The largest loss as one of them goes, over the node's price; 0 for another node."""
-    if not len(added.l1):
-        return 0.0
-    if isinstance(node, Gaussian | Correlated):
-        noise = node.gaussian if isinstance(node, Correlated) else node
-        return math.sqrt(float(added.l2.max())) * noise.noise_multiplier
-    if isinstance(node, Laplace):
-        return float(added.l1.max()) * node.scale / node.l1_sensitivity
-    return 0.0
-
-
 def beyond(quiet: RecordedRun) -> Iterator[Broken]:
-    """P3 for everybody: who adds more than the node of a release pays for."""
+    """P3 for everyone: one adds more than the node of a release pays for."""
     for place, one in enumerate(quiet.releases):
-        found = max((max(ratio_of(each, one.mechanism), each.longest) for each in one.added),
-                    default=0.0)
+        node = one.mechanism.gaussian if isinstance(one.mechanism, Correlated) else one.mechanism
+        node = node if isinstance(node, Gaussian | Laplace) else None
+        found = max((max(each.longest, _over_price(node, each.l1.max(initial=0.0),
+                                                   each.l2.max(initial=0.0)))
+                     for each in one.added), default=0.0)
         if not one.failed and not found <= 1 + TOLERANCE:
             yield Broken("P3", place, f"a person adds {upward(found)} times what the node pays for")
             return
@@ -280,44 +277,30 @@ def watched(into: list[Added]) -> Iterator[None]:
 # Under sampling the priced mixture dominates and conditional losses are never added up.
 
 
-@define(eq=False)
-class Path:
-    """Losses along one path, release by release.
+def along(epsilon: float, delta: float, quiet: RecordedRun, twin: RecordedRun,
+          shown: Sequence[Shown]) -> tuple[float, list[Broken]]:
+    """The path's loss over the claim, where it can be added up, else 0; and what is wrong.
 
-    Attributes:
-        epsilon, delta: what the learner claims for the fit. spent: what the ledger says of it.
-        ratio: of the path's loss to the claim, where it can be added up; else 0.
+    Args:
+        epsilon, delta: what the learner claims for the fit. shown: release by release.
     """
-
-    epsilon: float
-    delta: float
-    spent: float
-    ratio: float = field(init=False, default=0.0)
-
-    def judged(
-        self, quiet: RecordedRun, twin: RecordedRun, shown: Sequence[Shown]
-    ) -> Iterator[Broken]:
-        """What is wrong along the path."""
-        if not self.spent <= self.epsilon * (1 + TOLERANCE):
-            yield Broken("P4", -1, "the ledger's total is above what the learner claims")
-        yield from self._added(twin, shown)
-        yield from filtered(quiet, twin, shown)
-
-    def _added(self, twin: RecordedRun, shown: Sequence[Shown]) -> Iterator[Broken]:
-        """Trials of a tuning are left out: only the best one's answer is published."""
-        free = [found for one, found in zip(twin.releases, shown, strict=True)
-                if not samples_of(one) and not twin.grants[one.grant].trial]
-        up, down = sum(one.up for one in free), sum(one.down for one in free)
-        squared = math.fsum(one.squared for one in free)
-        least = min(self.spent, self.epsilon)
-        if squared:
-            if not delta_of_gaussian(math.sqrt(squared), least) <= self.delta * (1 + 1e-6):
-                yield Broken("P4", -1, "the Gaussian losses of a path are above the charge")
-        elif self.delta == 0 and least > 0:
-            self.ratio = max(up, down) / least
-            if not self.ratio <= 1 + TOLERANCE:
-                yield Broken("P4", -1, f"the losses of a path are {upward(self.ratio)} times the "
-                                       "charge")
+    found = []
+    if not twin.spent <= epsilon * (1 + TOLERANCE):
+        found.append(Broken("P4", -1, "the ledger's total is above what the learner claims"))
+    # Trials of a tuning are left out: only the best one's answer is published.
+    free = [one for release, one in zip(twin.releases, shown, strict=True)
+            if not samples_of(release) and not twin.grants[release.grant].trial]
+    squared = math.fsum(one.squared for one in free)
+    least, ratio = min(twin.spent, epsilon), 0.0
+    if squared:
+        if not delta_of_gaussian(math.sqrt(squared), least) <= delta * (1 + 1e-6):
+            found.append(Broken("P4", -1, "the Gaussian losses of a path are above the charge"))
+    elif delta == 0 and least > 0:
+        ratio = max(sum(one.up for one in free), sum(one.down for one in free)) / least
+        if not ratio <= 1 + TOLERANCE:
+            found.append(Broken("P4", -1, f"the losses of a path are {upward(ratio)} times the "
+                                          "charge"))
+    return ratio, [*found, *filtered(quiet, twin, shown)]
 
 
 def delta_of_gaussian(mu: float, epsilon: float) -> float:

@@ -17,7 +17,7 @@ from privledger.noise.source import SystemSource
 from privledger.noise.trials_law import TrialsLaw, number_of_trials
 from privledger.testing.examples import Example
 from privledger.testing.lockstep.kept import Below, Broken, Draw, RecordedRun, Words
-from privledger.testing.lockstep.replay import Fitting
+from privledger.testing.lockstep.replay import Fitting, Recorder
 from privledger.testing.lockstep.tap import Tap
 
 LOST = -1e300
@@ -82,35 +82,30 @@ def losers_told(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Br
     def so_far() -> int:
         return len(fitting.released)
 
+    def judged(judge: Judge, recorder: Recorder) -> RecordedRun:
+        with _observing(judge):
+            return fitting.run(table, recorder)
+
     for _ in range(TRIES):
         seeds = [generator(int(seed)) for seed in rng.integers(0, 1 << 62, size=3)]
         judge, tap = Judge(so_far), Tap(seeds[0])
-        first = _judged(fitting, table, judge, tap, ())
+        first = judged(judge, Recorder(tap))
         if first.failed or not judge.releases:
             return
         if len(judge.releases) > 1:
             break
     else:
         return
-    again = _judged(fitting, table, Judge(so_far),
-                    Tap(seeds[1], script=tuple(tap.draws)),
-                    first.answers)
+    again = judged(Judge(so_far), Recorder(Tap(seeds[1], script=tuple(tap.draws)), first.answers))
     until = judge.releases[0]
-    told = first.answers[:until]
-    other = _judged(fitting, table, Judge(so_far),
-                    Tap(seeds[2], script=_with_other_words(first, tap.draws, until, rng)), told)
+    script = _with_other_words(first, tap.draws, until, rng)
+    other = judged(Judge(so_far), Recorder(Tap(seeds[2], script=script), first.answers[:until]))
     for path, value in first.model.items():
         if again.model.get(path) == value != other.model.get(path):
             yield Broken("P1", -1, f"with other trials beside the same winner, {path} is another")
             return
     if first.histories != other.histories:
         yield Broken("P1", -1, "the history tells of trials that lost")
-
-
-def _judged(fitting: Fitting, table: Example, judge: Judge, tap: Tap,
-            told: tuple[object, ...]) -> RecordedRun:
-    with _observing(judge):
-        return fitting.run(table, tap, told)
 
 
 def _with_other_words(run: RecordedRun, draws: Sequence[Draw], until: int,
