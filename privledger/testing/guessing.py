@@ -10,7 +10,6 @@ import hashlib
 import math
 import secrets
 from collections.abc import Callable, Sequence
-from functools import singledispatch
 
 import numpy as np
 from attrs import define, evolve, field, frozen
@@ -53,34 +52,22 @@ class PlanClaims:
     claims: tuple[tuple[float, float], ...]
 
 
-@singledispatch
 def for_several(node: Node, records: int) -> Node:
     """The node as it is for tables that differ in so many records.
 
     Noise is added to a query that moves so many times as far; of any other node the accountant
     knows what a group loses.
     """
+    match node:
+        case Laplace():
+            return evolve(node, l1_sensitivity=multiply_up(node.l1_sensitivity, float(records)))
+        case Gaussian():
+            return evolve(node, noise_multiplier=down(node.noise_multiplier / records))
+        case Repeat():
+            return evolve(node, node=for_several(node.node, records))
+        case Sequential():
+            return evolve(node, nodes=tuple(for_several(one, records) for one in node.nodes))
     return Group(records, node)
-
-
-@for_several.register
-def _(node: Laplace, records: int) -> Node:
-    return evolve(node, l1_sensitivity=multiply_up(node.l1_sensitivity, float(records)))
-
-
-@for_several.register
-def _(node: Gaussian, records: int) -> Node:
-    return evolve(node, noise_multiplier=down(node.noise_multiplier / records))
-
-
-@for_several.register
-def _(node: Repeat, records: int) -> Node:
-    return evolve(node, node=for_several(node.node, records))
-
-
-@for_several.register
-def _(node: Sequential, records: int) -> Node:
-    return evolve(node, nodes=tuple(for_several(one, records) for one in node.nodes))
 
 
 def _cost(plan: Node, relation: Relation, records: int) -> Cost | None:

@@ -18,7 +18,7 @@ from privledger.tables.values import Json, items, table, text_field
 from privledger.testing.examples import Example, examples_for
 from privledger.testing.lockstep.lock import Lock
 from privledger.testing.lockstep.neighbours import TablePair
-from privledger.testing.lockstep.witnesses import locked
+from privledger.testing.lockstep.witnesses import LockCase
 from privledger.testing.lockstep.worst_tables import climbing
 from tests.certified.pairs import pair_from_json, pair_to_json
 
@@ -92,8 +92,8 @@ class LearnerCertificate:
     def lock(self) -> Lock:
         """The three fits of its witness, again."""
         given = learner_of(self.learner)(**self.settings)
-        return locked(given, check_relation(self.relation), _tables(self.witness, self.unlabelled),
-                      self.seeds)
+        return LockCase(given, check_relation(self.relation),
+                        _tables(self.witness, self.unlabelled), self.seeds).lock()
 
     def faults(self) -> list[str]:
         """What is wrong with it today; nothing if it holds."""
@@ -168,7 +168,8 @@ def worst_of(name: str, settings: Mapping[str, object], relation: str, seconds: 
     pair = next(tries)
     while best is None or time.process_time() < until:
         seeds = (seed, turn)
-        found = locked(given, check_relation(relation), _tables(pair, base.unlabelled), seeds)
+        found = LockCase(given, check_relation(relation), _tables(pair, base.unlabelled),
+                         seeds).lock()
         value = found.ratio + fmean(found.ratios or (0.0,))
         turn += 1
         if value > most:

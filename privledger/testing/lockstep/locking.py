@@ -16,7 +16,6 @@ from attrs import define, evolve, field, frozen
 
 from privledger.accounting import UNITS, Relation, check_relation
 from privledger.errors import InvalidValue, PrivledgerError
-from privledger.guard import Ledger
 from privledger.ledger import Budget
 from privledger.ledger.filters import KINDS
 from privledger.noise.seeded import Generator, generator, repeatable
@@ -29,10 +28,10 @@ from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
 from privledger.testing.lockstep.lock import Lock, arriving, fitting_of
 from privledger.testing.lockstep.neighbours import Pair, crowded, first_pairs, in_crowds, neighbours
 from privledger.testing.lockstep.probing import probed
-from privledger.testing.lockstep.replay import AMPLE, Fitting, replays, reread, steady_of, unit_of
+from privledger.testing.lockstep.replay import AMPLE, Fitting, replays, reread, steady_of
 from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.tunings import losers_told
-from privledger.testing.lockstep.witnesses import Manner, locked, smaller, witness_of
+from privledger.testing.lockstep.witnesses import LockCase, Manner
 from privledger.testing.lockstep.worst_tables import climbing
 
 # What a lock asks once of a learner: tables far apart, histories read twice, plain tables.
@@ -81,8 +80,7 @@ def _charges(fitting: Fitting, table: Example) -> Iterator[Broken]:
     for kind, factor in (("basic", AMPLE), *((kind, 8.0) for kind in KINDS)):
         budget = Budget(float(fitting.learner.epsilon) * factor, min(factor * fitting.delta, 0.5))
         try:
-            ledger = Ledger.create(None, budget=budget, relation=fitting.relation, filter=kind,
-                                   mode="simulation", seed=0, **unit_of(table))
+            ledger = fitting.ledger(table, budget, filter=kind)
             with repeatable(fitting.seed):
                 fresh(fitting.learner).fit(protect_example(ledger, table))
         except PrivledgerError:  # it counts no such plan, or has no theorem for this delta
@@ -160,7 +158,7 @@ class Audit:
     until: float
     tables: int = 0
     looked: int = 0
-    best: tuple[Lock, Pair, tuple[int, ...], Manner] | None = None
+    best: tuple[Lock, LockCase] | None = None
     unknown: Broken | None = None
 
     @property
@@ -178,42 +176,33 @@ class Audit:
         self.tables += 1
         if self.unit == "person" and pair[0].people is None:
             pair = crowded(pair, self.relation, generator(*seeds, 2))
-        found = locked(self.learner, self.relation, pair, seeds, manner=manner)
+        case = LockCase(self.learner, self.relation, pair, seeds, manner)
+        found = case.lock()
         self.unknown = self.unknown or next(iter(found.unknown), None)
         if self.best is None or (bool(found.broken), found.ratio) > (
                 bool(self.best[0].broken), self.best[0].ratio):
-            self.best = found, pair, seeds, manner
+            self.best = found, case
         return found
+
+    def broke(self, broken: Broken, pair: Pair, number: int, manner: Manner = "guarded") -> None:
+        """A premise that was found broken elsewhere than in a lock."""
+        case = LockCase(self.learner, self.relation, pair, (self.seed, number), manner)
+        self.best = Lock((broken,), 0.0, broken.release), case
 
     def verdict(self) -> Verdict:
         """What was found, with its witness made small where a premise is broken."""
         assert self.best is not None
-        found, pair, seeds, manner = self.best
+        found, case = self.best
         if found.broken:
-            pair, found = self._smaller(found, pair, seeds, manner)
+            until = time.process_time() + SHRINKING
+            found, case = case.least(found, lambda: time.process_time() < until)
         first = found.broken[0] if found.broken else self.unknown
         return Verdict(
             first is None, "" if first is None else first.premise,
             found.release if first is None else first.release,
             "" if first is None else first.why, found.ratio,
-            self.tables + self.looked,
-            witness_of(self.learner, self.relation, pair, seeds, found, manner=manner),
+            self.tables + self.looked, case.witness(found),
             time.process_time() - self.start, self.unknown is None)
-
-    def _smaller(self, found: Lock, pair: Pair, seeds: tuple[int, ...],
-                 manner: Manner) -> tuple[Pair, Lock]:
-        until = time.process_time() + SHRINKING
-
-        def fails(tried: Pair) -> bool:
-            if not min(table.n_records for table in tried):
-                return False  # an empty table is refused at the door
-            again = locked(self.learner, self.relation, tried, seeds, manner=manner).broken
-            return bool(again) and again[0].premise == found.broken[0].premise
-
-        if not fails(pair):
-            return pair, found
-        least = smaller(pair, fails, lambda: time.process_time() < until, manner)
-        return least, locked(self.learner, self.relation, least, seeds, manner=manner)
 
 
 def lockstep(learner: Priced, example: Example | None = None, *, relation: str | None = None,
@@ -278,8 +267,7 @@ def _arrivals(audit: Audit, base: Example, rng: Generator, start: int = 0) -> It
     for pair, broken in arriving(fitting, base, rng, start):
         audit.looked += 1  # apart, so that locks have the seeds they had
         if broken:
-            audit.best = (Lock(broken[:1], 0.0, broken[0].release), pair,
-                          (audit.seed, audit.looked), "anywhere")
+            audit.broke(broken[0], pair, audit.looked, "anywhere")
         yield bool(broken)
 
 
@@ -322,7 +310,7 @@ def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
     if audit.unit == "person":
         table = in_crowds(table, rng)
     for found in besides(fitting, table, rng):
-        audit.best = Lock((found,), 0.0, found.release), pair, (audit.seed, 0), "guarded"
+        audit.broke(found, pair, 0)
         return True
     if not audit.plain:
         return False

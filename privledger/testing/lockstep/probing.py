@@ -28,7 +28,6 @@ from privledger.graph.selection import (
     ReportNoisyMax,
     TopK,
 )
-from privledger.guard import Ledger
 from privledger.guard.inside import _observing
 from privledger.guard.session import GrantedPlan
 from privledger.ledger import Budget
@@ -41,7 +40,6 @@ from privledger.testing.lockstep.replay import (
     Fitting,
     Recorder,
     fresh_words,
-    unit_of,
 )
 from privledger.testing.lockstep.sampling import uncovered
 from privledger.testing.lockstep.tap import Tap
@@ -318,9 +316,7 @@ def _budgeted(fitting: Fitting, table: Example, rng: Generator, spent: float,
     the ledger itself says that they are over it."""
     granted = 0
     with repeatable(fitting.seed), _observing(Prober(_tap(rng))):
-        ledger = Ledger.create(None, budget=Budget(spent, fitting.delta),
-                               relation=fitting.relation, mode="simulation", seed=0,
-                               **unit_of(table))
+        ledger = fitting.ledger(table, Budget(spent, fitting.delta))
         data = protect_example(ledger, table)
         for _ in range(fits):
             try:

@@ -42,7 +42,15 @@ from privledger.tables.chunk import Rows
 from privledger.tables.person_keys import PeopleKey
 from privledger.tables.schema import Schema
 from privledger.testing.examples import Example
-from privledger.testing.fitting import Way, delta_of, fresh, outputs, protect_example, recording
+from privledger.testing.fitting import (
+    Way,
+    delta_of,
+    fitted_on,
+    fresh,
+    outputs,
+    protect_example,
+    recording,
+)
 from privledger.testing.lockstep.kept import Added, Broken, Grant, RecordedRun, Release
 from privledger.testing.lockstep.sampling import counted_sample
 from privledger.testing.lockstep.shown import watched
@@ -303,11 +311,15 @@ class Fitting:
         if self.plain:
             return Way("on a plain table", True, self.learner).fit(table)
         learner = fresh(self.learner)
-        budget = Budget(float(learner.epsilon) * AMPLE, self.delta)
-        ledger = Ledger.create(None, budget=budget, relation=self.relation, mode=self.mode,
-                               seed=0 if self.mode == "simulation" else None, **unit_of(table))
-        found = learner.fit(protect_example(ledger, table))
-        return learner if found is None else found
+        ledger = self.ledger(table, Budget(float(learner.epsilon) * AMPLE, self.delta))
+        return fitted_on(learner, protect_example(ledger, table))
+
+    def ledger(self, table: Example, budget: Budget, **named: Any) -> Ledger:
+        """A ledger in memory for a table, of rows or of people."""
+        if table.people is not None:
+            named |= {"unit": "person", "people_key": KEY}
+        return Ledger.create(None, budget=budget, relation=self.relation, mode=self.mode,
+                             seed=0 if self.mode == "simulation" else None, **named)
 
 
 def fresh_words(rng: Generator) -> Generator:
@@ -337,11 +349,6 @@ def steady_of(one: RecordedRun, again: RecordedRun) -> frozenset[str]:
     """What repeats between two fits on one table: not times, or names of grants."""
     return frozenset(path for path, value in one.model.items()
                      if again.model.get(path) == value) | {"its outputs"}
-
-
-def unit_of(table: Example) -> dict[str, Any]:
-    """How a ledger is made for a table: whom it speaks of."""
-    return {} if table.people is None else {"unit": "person", "people_key": KEY}
 
 
 def people_of(table: Example) -> int:

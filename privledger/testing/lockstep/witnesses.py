@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.accounting import Relation
@@ -54,29 +56,66 @@ def _array(cells: list[Any], kind: str) -> NDArray[Any]:
     return np.array(cells, dtype=kind)
 
 
-def witness_of(learner: Priced, relation: Relation, pair: Pair, seeds: tuple[int, ...],
-               found: Lock, *, manner: Manner = "guarded") -> Json:
-    """What `replay_witness` takes.
+@frozen(eq=False)
+class LockCase:
+    """Everything that one lock needs to be run again.
 
-    Args:
-        seeds: of the lock. learner: unfitted; parameters that are no JSON are named in `left_out`.
+    Attributes:
+        learner: unfitted. pair: of neighbouring tables. seeds: of the lock.
     """
-    kind, params, left = type(learner), {}, []
-    held = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
-    for name, value in held.items():
-        if value is None or isinstance(value, bool | int | float | str):
-            params[name] = value
-        else:
-            left.append(name)
-    first = found.broken[0] if found.broken else None
-    return {"format": FORMAT, "learner": f"{kind.__module__}:{kind.__qualname__}",
-            "params": params, "left_out": sorted(left), "relation": relation,
-            "plain": manner != "guarded", "manner": manner,
-            "seeds": list(seeds), "schema": pair[0].schema.to_dict(),
-            "unlabelled": pair[0].unlabelled, "tables": [table_out(table) for table in pair],
-            "premise": "" if first is None else first.premise,
-            "release": found.release, "why": "" if first is None else first.why,
-            "ratio": found.ratio}
+
+    learner: Priced
+    relation: Relation
+    pair: Pair
+    seeds: tuple[int, ...]
+    manner: Manner = "guarded"
+
+    def lock(self) -> Lock:
+        """The lock of these seeds."""
+        fitting = fitting_of(self.learner, self.relation, plain=self.manner != "guarded",
+                             seed=self.seeds[0])
+        if self.manner == "anywhere":
+            return Lock(apart(fitting, self.pair, generator(*self.seeds))[:1], 0.0, -1)
+        return lock(fitting, self.pair, generator(*self.seeds))
+
+    def witness(self, found: Lock) -> Json:
+        """What `replay_witness` takes; parameters that are no JSON are named in `left_out`."""
+        kind, params, left = type(self.learner), {}, []
+        for name, value in (self.learner.get_params(deep=False).items()
+                            if hasattr(self.learner, "get_params") else ()):
+            if value is None or isinstance(value, bool | int | float | str):
+                params[name] = value
+            else:
+                left.append(name)
+        first = found.broken[0] if found.broken else None
+        return {"format": FORMAT, "learner": f"{kind.__module__}:{kind.__qualname__}",
+                "params": params, "left_out": sorted(left), "relation": self.relation,
+                "plain": self.manner != "guarded", "manner": self.manner,
+                "seeds": list(self.seeds), "schema": self.pair[0].schema.to_dict(),
+                "unlabelled": self.pair[0].unlabelled,
+                "tables": [table_out(table) for table in self.pair],
+                "premise": "" if first is None else first.premise,
+                "release": found.release, "why": "" if first is None else first.why,
+                "ratio": found.ratio}
+
+    def least(self, found: Lock, more: Callable[[], bool]) -> tuple[Lock, LockCase]:
+        """The same with fewer common records, as far as the premise that `found` names is still
+        broken.
+
+        Args:
+            more: whether there is time for another try.
+        """
+
+        def fails(tried: Pair) -> bool:
+            if not min(table.n_records for table in tried):
+                return False  # an empty table is refused at the door
+            again = evolve(self, pair=tried).lock().broken
+            return bool(again) and again[0].premise == found.broken[0].premise
+
+        if not fails(self.pair):
+            return found, self
+        least = evolve(self, pair=smaller(self.pair, fails, more, self.manner))
+        return least.lock(), least
 
 
 def replay_witness(wire: Json, learner: Priced | None = None) -> Lock:
@@ -92,23 +131,11 @@ def replay_witness(wire: Json, learner: Priced | None = None) -> Lock:
         raise InvalidValue("witness format", wire.get("format"), str(FORMAT))
     if learner is None:
         module, _, name = str(wire["learner"]).partition(":")
-        found: Any = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        learner = found(**wire["params"])
+        learner = attrgetter(name)(import_module(module))(**wire["params"])
     schema = Schema.from_dict(wire["schema"])
     first, second = (table_in(one, schema, wire["unlabelled"]) for one in wire["tables"])
     manner = wire.get("manner", "plain" if wire["plain"] else "guarded")
-    return locked(learner, wire["relation"], (first, second), tuple(wire["seeds"]), manner=manner)
-
-
-def locked(learner: Priced, relation: Relation, pair: Pair, seeds: tuple[int, ...], *,
-           manner: Manner = "guarded") -> Lock:
-    """The lock of these seeds."""
-    fitting = fitting_of(learner, relation, plain=manner != "guarded", seed=seeds[0])
-    if manner == "anywhere":
-        return Lock(apart(fitting, pair, generator(*seeds))[:1], 0.0, -1)
-    return lock(fitting, pair, generator(*seeds))
+    return LockCase(learner, wire["relation"], (first, second), tuple(wire["seeds"]), manner).lock()
 
 
 def smaller(pair: Pair, fails: Callable[[Pair], bool], more: Callable[[], bool],
