@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privledger.graph import Context, Node
 from privledger.guard import Scope
-from privledger.ledger import Budget
+from privledger.guard.teller import Teller
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -197,7 +197,7 @@ class RecordedRun:
         releases, grants: in order; `idle` are grants without a release. spent: of the ledgers.
         model: all that the fitted learner holds and says, comparable.
         failed: class of the error of the fit, or an empty text.
-        promises: relation and mode of every ledger that was asked; `budgets` of these.
+        ledgers: every one that was asked.
         arrived: rows of a plain table that the learner put behind a guard, by their bytes.
         histories: what the ledgers' histories say, without what is new in every run.
         wrong: what is wrong with them, where that was asked.
@@ -214,8 +214,7 @@ class RecordedRun:
     spent: float = 0.0
     model: dict[str, object] = Factory(dict)
     failed: str = ""
-    promises: list[tuple[str, str]] = Factory(list)
-    budgets: list[Budget] = Factory(list)
+    ledgers: list[Teller] = Factory(list)
     arrived: list[Counter[bytes]] = Factory(list)
     histories: list[str] = Factory(list)
     wrong: list[Broken] = Factory(list)
@@ -228,6 +227,28 @@ class RecordedRun:
         """What the learner was handed, in order."""
         return tuple(one.answer for one in self.releases)
 
+    def trace(self, steady: frozenset[str]) -> Iterator[tuple[int, str, object]]:
+        """All that is seen outside of the guard, in order: the release, what it is called where
+        it differs, and what it is; -1 for the whole fit."""
+        for place, one in enumerate(self.releases):
+            yield place, "another question was asked", one.digest[:16]
+            yield place, "a release fails otherwise", one.failed
+            yield place, "another charge was itemised", one.digest[16:]
+        yield len(self.releases), NUMBER, None
+        yield -1, "the fit ends otherwise", self.failed
+        yield -1, "plans, charges or ends of the grants are others", [
+            (one.plan, one.charge, one.status, len(one.vectors), one.trial)
+            for one in (*self.grants, *self.idle)]
+        yield -1, "the ledger's history says something else", self.histories
+        yield -1, "the ledger's total is another", self.spent
+        yield -1, "the model holds other things", self.model.keys()
+        for path in sorted(steady):
+            yield -1, f"{path} is another: it came from the records past the ledger", (
+                self.model.get(path))
+
+
+NUMBER = "another number of questions was asked"
+
 
 # P1: with equal answers, the runs of a lock are the same run, to everybody outside the guard.
 
@@ -235,47 +256,16 @@ class RecordedRun:
 def parted(
     first: RecordedRun, other: RecordedRun, other_name: str, steady: frozenset[str]
 ) -> Iterator[Broken]:
-    """Where two runs with equal answers part.
+    """The first place at which two runs with equal answers part.
 
     Args:
         steady: what repeats between two fits on one table, of `RecordedRun.model`.
     """
-    for place, (one, two) in enumerate(zip(first.releases, other.releases, strict=False)):
-        if one.digest[:16] != two.digest[:16]:
-            yield Broken("P1", place, f"{other_name}, another question was asked")
+    for (place, what, one), (at, theirs, two) in zip(first.trace(steady), other.trace(steady),
+                                                     strict=False):
+        if what != theirs:
+            yield Broken("P1", min(place, at), f"{other_name}, {NUMBER}")
             return
-        if one.failed != two.failed:
-            yield Broken("P1", place, f"{other_name}, a release fails otherwise")
+        if one != two:
+            yield Broken("P1", place, f"{other_name}, {what}")
             return
-        if one.digest != two.digest:
-            yield Broken("P1", place, f"{other_name}, another charge was itemised")
-            return
-    if len(first.releases) != len(other.releases):
-        yield Broken("P1", min(len(first.releases), len(other.releases)),
-                     f"{other_name}, another number of questions was asked")
-        return
-    if first.failed != other.failed:
-        yield Broken("P1", -1, f"{other_name}, the fit ends otherwise")
-        return
-    yield from _grants(first, other, other_name)
-    for path in sorted(steady):
-        if first.model.get(path) != other.model.get(path):
-            yield Broken("P1", -1, f"{other_name}, {path} is another: it came from the records "
-                                   "past the ledger")
-            return
-
-
-def _grants(first: RecordedRun, other: RecordedRun, other_name: str) -> Iterator[Broken]:
-    mine, theirs = ([*run.grants, *run.idle] for run in (first, other))
-    if [_said(grant) for grant in mine] != [_said(grant) for grant in theirs]:
-        yield Broken("P1", -1, f"{other_name}, plans, charges or ends of the grants are others")
-    if first.histories != other.histories:
-        yield Broken("P1", -1, f"{other_name}, the ledger's history says something else")
-    if first.spent != other.spent:
-        yield Broken("P1", -1, f"{other_name}, the ledger's total is another")
-    if first.model.keys() != other.model.keys():
-        yield Broken("P1", -1, f"{other_name}, the model holds other things")
-
-
-def _said(grant: Grant) -> tuple[object, ...]:
-    return grant.plan, grant.charge, grant.status, len(grant.vectors), grant.trial

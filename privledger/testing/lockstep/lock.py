@@ -132,10 +132,10 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
 
 def promised(fitting: Fitting, run: RecordedRun) -> Iterator[Broken]:
     """P7 of the ledgers that a fit was made on: a plain table's is the learner's own."""
-    if any(promise != fitting.promise for promise in run.promises):
+    if any((one.relation, one.mode) != (fitting.relation, fitting.mode) for one in run.ledgers):
         yield Broken("P7", -1, "the learner's own ledger promises something else")
     most, delta = float(fitting.learner.epsilon) * AMPLE, fitting.delta
-    if not all(one.epsilon <= most and one.delta <= delta for one in run.budgets):
+    if not all(one.budget.epsilon <= most and one.budget.delta <= delta for one in run.ledgers):
         yield Broken("P7", -1, "the learner's own ledger has a larger budget than the learner")
 
 

@@ -252,7 +252,7 @@ class Fitting:
     Attributes:
         learner: unfitted. relation: which tables are neighbours.
         plain: on a plain table, without a ledger of ours. seed: of public randomness.
-        mode: of the ledgers. released: of the run that is under way.
+        mode: of the ledgers.
     """
 
     learner: Priced
@@ -261,17 +261,11 @@ class Fitting:
     seed: int = 0
     mode: str = field(default=Factory(lambda self: "private" if self.plain else "simulation",
                                       takes_self=True))
-    released: list[Release] = field(init=False, factory=list)
 
     @property
     def delta(self) -> float:
         """What the learner claims beside its epsilon."""
         return delta_of(self.learner)
-
-    @property
-    def promise(self) -> tuple[str, str]:
-        """Relation and mode of every ledger of a run."""
-        return self.relation, self.mode
 
     def run(self, table: Example, recorder: Recorder, *, again: bool = False) -> RecordedRun:
         """One fit. An error of the fit is part of what is seen.
@@ -281,7 +275,6 @@ class Fitting:
         """
         tap, run = recorder.tap, RecordedRun(
             table.n_records, people_of(table), table.people is not None)
-        self.released = recorder.releases
         watching = watched(recorder.added) if tap.quiet else nullcontext()
         with (repeatable(self.seed), _observing(recorder), watching, counted_sample(run.samples),
               recording() as asked):
@@ -299,8 +292,7 @@ class Fitting:
         idle = [one for one in asked.sessions if all(one is not seen for seen in recorder.grants)]
         run.idle = [grant_of(one) for one in idle]
         run.spent = sum(ledger.spent for ledger in asked.ledgers)
-        run.promises = [(ledger.relation, ledger.mode) for ledger in asked.ledgers]
-        run.budgets = [ledger.budget for ledger in asked.ledgers]
+        run.ledgers = asked.ledgers
         run.arrived = [rows_in(data) for data in recorder.tables] if self.plain else []
         run.histories = [history_of(ledger) for ledger in asked.ledgers]
         run.wrong = [found for ledger in asked.ledgers for found in reread(ledger)] if again else []

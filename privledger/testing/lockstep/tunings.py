@@ -66,40 +66,38 @@ class Judge(Observer):
     """Lets the first trial win, whatever the others say of themselves, and counts them.
 
     Attributes:
-        released_so_far: how many releases there were so far. releases: after each trial.
+        recorder: of the run. releases: how many there were after each trial.
     """
 
-    released_so_far: Callable[[], int]
+    recorder: Recorder
     releases: list[int] = field(factory=list)
 
     def scored(self, contest: object, score: Callable[..., float], said: object) -> float:
-        self.releases.append(self.released_so_far())
+        self.releases.append(len(self.recorder.releases))
         return LOST if len(self.releases) > 1 else score(said)
 
 
 def losers_told(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     """P1 of a tuning: other trials beside the same winner leave the same model and history."""
-    def so_far() -> int:
-        return len(fitting.released)
 
-    def judged(judge: Judge, recorder: Recorder) -> RecordedRun:
+    def judged(recorder: Recorder) -> tuple[RecordedRun, list[int]]:
+        judge = Judge(recorder)
         with _observing(judge):
-            return fitting.run(table, recorder)
+            return fitting.run(table, recorder), judge.releases
 
     for _ in range(TRIES):
         seeds = [generator(int(seed)) for seed in rng.integers(0, 1 << 62, size=3)]
-        judge, tap = Judge(so_far), Tap(seeds[0])
-        first = judged(judge, Recorder(tap))
-        if first.failed or not judge.releases:
+        tap = Tap(seeds[0])
+        first, trials = judged(Recorder(tap))
+        if first.failed or not trials:
             return
-        if len(judge.releases) > 1:
+        if len(trials) > 1:
             break
     else:
         return
-    again = judged(Judge(so_far), Recorder(Tap(seeds[1], script=tuple(tap.draws)), first.answers))
-    until = judge.releases[0]
-    script = _with_other_words(first, tap.draws, until, rng)
-    other = judged(Judge(so_far), Recorder(Tap(seeds[2], script=script), first.answers[:until]))
+    again, _ = judged(Recorder(Tap(seeds[1], script=tuple(tap.draws)), first.answers))
+    script = _with_other_words(first, tap.draws, trials[0], rng)
+    other, _ = judged(Recorder(Tap(seeds[2], script=script), first.answers[:trials[0]]))
     for path, value in first.model.items():
         if again.model.get(path) == value != other.model.get(path):
             yield Broken("P1", -1, f"with other trials beside the same winner, {path} is another")
