@@ -7,23 +7,16 @@ from collections.abc import Iterator
 from itertools import count as count_from
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import frozen
 
 from privledger.accounting import Relation
 from privledger.noise.seeded import Generator
 from privledger.plugins import Priced
-from privledger.testing.examples import Example, same_records
+from privledger.testing.examples import Example
 from privledger.testing.fitting import fresh
 from privledger.testing.lockstep.answering import answered_again
 from privledger.testing.lockstep.kept import Broken, RecordedRun, parted
-from privledger.testing.lockstep.neighbours import (
-    Pair,
-    amid,
-    any_value,
-    corner,
-    joined_rows,
-    rows_of,
-)
+from privledger.testing.lockstep.neighbours import Pair, kind_of_table, rows_of, step
 from privledger.testing.lockstep.replay import (
     AMPLE,
     Fitting,
@@ -97,21 +90,32 @@ def runs_of(
 def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
     """Three runs on two neighbouring tables, whose record that differs comes last."""
     real, quiet, twin = runs_of(fitting, pair, rng)
-    broken = list(_apart(real, quiet, twin))
-    if broken:
-        unknown = tuple(one for one in broken if not one.premise)
-        broken = [one for one in broken if one.premise][:1]
-        return Lock(tuple(broken), 0.0, (broken or unknown)[0].release, (), unknown, real.failed)
-    found: list[Shown] = []
+    broken, found, path = list(_apart(real, quiet, twin)), list[Shown](), 0.0
+    if not broken:
+        broken, found = _released(fitting, real, quiet, twin)
+        if not any(one.premise for one in broken) and not twin.failed:
+            path, more = along(float(fitting.learner.epsilon), fitting.delta, quiet, twin, found)
+            broken += more
+    unknown = tuple(one for one in broken if not one.premise)
+    ratios = tuple(one.ratio for one in found)
+    place = int(np.argmax(ratios)) if ratios and max(ratios) >= path else -1
+    kept = tuple(one for one in broken if one.premise)
+    if kept or not found:
+        place = (*kept, *unknown, Broken("", -1, ""))[0].release
+    return Lock(kept, max(path, *ratios, 0.0), place, ratios, unknown, real.failed)
+
+
+def _released(fitting: Fitting, real: RecordedRun, quiet: RecordedRun, twin: RecordedRun
+              ) -> tuple[list[Broken], list[Shown]]:
+    """What is wrong with the releases of three runs that are one run, and what each shows."""
     larger = twin if twin.n_records >= quiet.n_records else quiet
-    samples = Samples(larger)
-    broken += samples.broken
-    for run in (real, quiet, twin):
-        broken += [Broken("P5", -1, why) for why in run.samples]
+    samples, found = Samples(larger), list[Shown]()
+    broken = [*samples.broken,
+              *(Broken("P5", -1, why) for run in (real, quiet, twin) for why in run.samples)]
     for place, each in enumerate(zip(real.releases, quiet.releases, twin.releases, strict=True)):
         wrong = [] if each[0].failed else list(answered_again(place, *each))
         broken += wrong
-        # Who else is moved by a truncated sample, nobody knows.
+        # Who else is moved by a truncated sample is not known.
         lost = any(not one.premise and one.release == place for one in broken)
         seen = Shown() if wrong or lost or each[0].failed else shown_trace(*each)
         found.append(seen)
@@ -122,12 +126,7 @@ def lock(fitting: Fitting, pair: Pair, rng: Generator) -> Lock:
     broken += [*uncoined(larger), *miscounted(real), *promised(fitting, real),
                *arrived(quiet, twin, fitting.relation), *beyond(quiet), *beyond(twin),
                *unpaid(quiet)]
-    unknown = tuple(one for one in broken if not one.premise)
-    broken = [one for one in broken if one.premise]
-    path = 0.0
-    if not broken and not twin.failed:
-        path, broken = along(float(fitting.learner.epsilon), fitting.delta, quiet, twin, found)
-    return evolve(_worst(tuple(broken), found, path), unknown=unknown, failed=real.failed)
+    return broken, found
 
 
 def promised(fitting: Fitting, run: RecordedRun) -> Iterator[Broken]:
@@ -164,17 +163,6 @@ def _apart(real: RecordedRun, quiet: RecordedRun, twin: RecordedRun) -> Iterator
             yield Broken("", cut[0], CUT_OFF)
         elif run.parted:
             yield Broken("P1", -1, f"{name}, other draws are made: {run.parted}")
-
-
-def _worst(broken: tuple[Broken, ...], found: list[Shown], path: float) -> Lock:
-    ratios = tuple(one.ratio for one in found)
-    place = int(np.argmax(ratios)) if ratios else -1
-    worst = ratios[place] if ratios else 0.0
-    if path > worst:
-        place, worst = -1, path
-    if broken:
-        place = broken[0].release
-    return Lock(broken, worst, place, ratios)
 
 
 def fitting_of(learner: Priced, relation: Relation, *, plain: bool = False,
@@ -227,60 +215,3 @@ def apart(fitting: Fitting, pair: Pair, rng: Generator) -> tuple[Broken, ...]:
     near = max((one - other).total(), (other - one).total()) <= 1  # else only all answers are equal
     return (*parted(real, twin, "on a neighbouring table", steady_of(real, again)),
             *(arrived(again, twin, fitting.relation) if near else ()), *promised(fitting, real))
-
-
-def kind_of_table(base: Example, turn: int, rng: Generator) -> Example:
-    """One kind after another: of a few rows, of many, alike, in the middle of their bounds, with
-    one category or rare ones, with few distinct records, skewed."""
-    kind, rows = turn % 9, int(rng.integers(8, 61))
-    places = rng.integers(0, base.n_records, size=rows)
-    some = base.take(places)
-    if kind == 0:
-        return amid(some, base, 0.45, 0.55)
-    if kind == 1:
-        return base.take(rng.integers(0, base.n_records, size=int(rng.integers(1, 9))))
-    if kind == 2:  # alike, or with other targets: which of them stays decides who came first
-        alike = same_records(base, rows, any_value(base.schema.target, rng))
-        return evolve(alike, y=some.y) if turn % 2 else alike
-    if kind == 3:  # a rare category, or one that is not there
-        return amid(some, base, 0.2, 0.6, rare=int(rng.integers(0, 12)))
-    if kind == 4:
-        return amid(base.take(np.repeat(places[:4], 1 + rows // 4)), base, 0.0, 0.3)
-    if kind == 5:
-        sizes = (1025, 300, 2049, 120, 1000)
-        return base.take(np.arange(sizes[turn // 9 % len(sizes)]) % base.n_records)
-    if kind == 6:
-        return joined_rows(amid(some, base, 0.0, 0.1), corner(base, rng))
-    if kind == 7:  # equal in halves, so that one record moves every majority and median
-        halves = np.repeat(rng.integers(0, base.n_records, size=2), 1 + rows // 2)
-        return base.take(rng.permutation(halves))
-    return base if turn // 9 % 2 else some
-
-
-def record_pair(table: Example, base: Example, rng: Generator) -> Example:
-    """One that comes: a corner of the bounds, one like those that are there, or its like with
-    another target."""
-    kind = int(rng.integers(0, 5))
-    if kind < 2 or not table.n_records:
-        return corner(base, rng)
-    like = table.take([int(rng.integers(0, table.n_records))])
-    if kind == 2:
-        return like
-    if kind == 3:
-        return like.with_target(0, any_value(base.schema.target, rng))
-    return base.take([int(rng.integers(0, base.n_records))])
-
-
-def step(table: Example, base: Example, relation: Relation, rng: Generator) -> Example:
-    """One record comes, goes, or is another, at any place: the first and the last often."""
-    rows = table.n_records
-    place = (0, rows - 1, int(rng.integers(0, rows)))[int(rng.integers(0, 3))]
-    if relation == "add_remove":
-        if rows > 1 and rng.random() < 0.4:
-            return table.take(np.delete(np.arange(rows), place))
-        place = (0, rows, int(rng.integers(0, rows + 1)))[int(rng.integers(0, 3))]
-        order = np.insert(np.arange(rows), place, rows)
-        return joined_rows(table, record_pair(table, base, rng)).take(order)
-    other = np.arange(rows)
-    other[place] = rows
-    return joined_rows(table, record_pair(table, base, rng)).take(other)

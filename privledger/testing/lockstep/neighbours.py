@@ -57,6 +57,7 @@ class TablePair:
         rows, often = [row for row, _ in self.common], [times for _, times in self.common]
         return (rows, often) if last is None else ([*rows, last], [*often, 1])
 
+
 def pair_columns(schema: Schema) -> tuple[Column, ...]:
     """Features in their order, and the target last, where there is one."""
     return (*schema.features, *(one for one in schema.columns if one.role == "target"))
@@ -199,6 +200,67 @@ def random_pair(base: Example, relation: Relation, rng: Generator) -> Pair:
         times = int(rng.choice([1, 1, 2, 3, 5, 8, 30]))
         table = joined_rows(table, corner(base, rng).take(np.zeros(times, dtype=int)))
     return neighbours(table, relation, rng)
+
+
+# Tables whose neighbours differ in a record at any place: what stands between `X, y` and the
+# guard.
+
+
+def kind_of_table(base: Example, turn: int, rng: Generator) -> Example:
+    """One kind after another: of a few rows, of many, alike, in the middle of their bounds, with
+    one category or rare ones, with few distinct records, skewed."""
+    kind, rows = turn % 9, int(rng.integers(8, 61))
+    places = rng.integers(0, base.n_records, size=rows)
+    some = base.take(places)
+    if kind == 0:
+        return amid(some, base, 0.45, 0.55)
+    if kind == 1:
+        return base.take(rng.integers(0, base.n_records, size=int(rng.integers(1, 9))))
+    if kind == 2:  # alike, or with other targets: which of them stays decides who came first
+        alike = same_records(base, rows, any_value(base.schema.target, rng))
+        return evolve(alike, y=some.y) if turn % 2 else alike
+    if kind == 3:  # a rare category, or one that is not there
+        return amid(some, base, 0.2, 0.6, rare=int(rng.integers(0, 12)))
+    if kind == 4:
+        return amid(base.take(np.repeat(places[:4], 1 + rows // 4)), base, 0.0, 0.3)
+    if kind == 5:
+        sizes = (1025, 300, 2049, 120, 1000)
+        return base.take(np.arange(sizes[turn // 9 % len(sizes)]) % base.n_records)
+    if kind == 6:
+        return joined_rows(amid(some, base, 0.0, 0.1), corner(base, rng))
+    if kind == 7:  # equal in halves, so that one record moves every majority and median
+        halves = np.repeat(rng.integers(0, base.n_records, size=2), 1 + rows // 2)
+        return base.take(rng.permutation(halves))
+    return base if turn // 9 % 2 else some
+
+
+def record_pair(table: Example, base: Example, rng: Generator) -> Example:
+    """One that comes: a corner of the bounds, one like those that are there, or its like with
+    another target."""
+    kind = int(rng.integers(0, 5))
+    if kind < 2 or not table.n_records:
+        return corner(base, rng)
+    like = table.take([int(rng.integers(0, table.n_records))])
+    if kind == 2:
+        return like
+    if kind == 3:
+        return like.with_target(0, any_value(base.schema.target, rng))
+    return base.take([int(rng.integers(0, base.n_records))])
+
+
+def step(table: Example, base: Example, relation: Relation, rng: Generator) -> Example:
+    """One record comes, goes, or is another, at any place: the first and the last often."""
+    rows = table.n_records
+    place = (0, rows - 1, int(rng.integers(0, rows)))[int(rng.integers(0, 3))]
+    if relation == "add_remove":
+        if rows > 1 and rng.random() < 0.4:
+            return table.take(np.delete(np.arange(rows), place))
+        place = (0, rows, int(rng.integers(0, rows + 1)))[int(rng.integers(0, 3))]
+        order = np.insert(np.arange(rows), place, rows)
+        return joined_rows(table, record_pair(table, base, rng)).take(order)
+    other = np.arange(rows)
+    other[place] = rows
+    return joined_rows(table, record_pair(table, base, rng)).take(other)
 
 
 # The same pairs where the promise is about people: several rows of each, one person more.
