@@ -95,11 +95,12 @@ class _Functions(Observer):
 
 
 def check_model_follows_answers(learner: Any, example: Example | None = None) -> None:
-    """With the same answers, fits on tables that share no record are the same run.
+    """With the same answers, fits on tables that share no record give the same model.
 
-    Guarded and on a plain table, in five fits each; and custom functions say the same of the
-    same rows: none of them carries what another one saw. What is compared is what repeats:
-    public randomness is seeded, and what differs between two fits on one table is left out.
+    Guarded and on a plain table, in five fits each; questions, charges and histories are the same,
+    too. Custom functions say the same of the same rows: none of them carries what another one saw.
+    What is compared of a model is what repeats: public randomness is seeded, and what differs
+    between two fits on one table is left out.
 
     Not seen: what a model keeps where neither its attributes, its pickle nor its outputs on a
     grid of probes lead; what shows on other records than the kit's only, or in another kind of

@@ -274,20 +274,12 @@ def crowded(pair: Pair, relation: Relation, rng: Generator) -> Pair:
     The person that differs comes last, with one to six rows of any kind, or with a row of `pair`
     several times.
     """
-    smaller = min(pair, key=lambda table: table.n_records)
-    same = pair[0].n_records == pair[1].n_records
-    rest = np.arange(smaller.n_records - same)
-    common = smaller.take(rest)
-    ids = _ids(len(rest), rng)
-    larger = max(pair, key=lambda table: table.n_records)
-    last = larger.take(np.arange(larger.n_records - 1, larger.n_records))
     if relation == "replace_label":
         return _relabelled(pair, rng)
-    if relation == "add_remove":
-        found = evolve(common, people=ids), _with(common, ids, _one(last, rng))
-        return found if pair[0] is smaller else found[::-1]
-    old = smaller.take(np.arange(smaller.n_records - 1, smaller.n_records))
-    return _with(common, ids, _one(old, rng)), _with(common, ids, _one(last, rng))
+    rows = min(table.n_records for table in pair) - (pair[0].n_records == pair[1].n_records)
+    ids = _ids(rows, rng)
+    first, second = (_with_person(table, rows, ids, rng) for table in pair)
+    return first, second
 
 
 def in_crowds(table: Example, rng: Generator) -> Example:
@@ -295,27 +287,23 @@ def in_crowds(table: Example, rng: Generator) -> Example:
     return evolve(table, people=_ids(table.n_records, rng))
 
 
-def _ids(rows: int, rng: Generator) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Whose each common row is: nobody's alone, or of people with many."""
+def _ids(rows: int, rng: Generator) -> NDArray[np.int64]:
+    """Whose each common row is: of people with one, or with many."""
     people = int(rng.integers(max(1, rows // 4), max(2, rows + 1)))
     return np.asarray(rng.integers(0, people, size=rows), dtype=np.int64)
 
 
-def _one(row: Example, rng: Generator) -> Example:
-    """The rows of one person."""
-    rows = int(rng.integers(1, MOST_ROWS + 1))
-    if rng.random() < 0.4:
-        return row.take(np.zeros(rows, dtype=int))
-    found = row
-    for _ in range(rows - 1):
-        found = joined_rows(found, corner(row, rng))
-    return found
-
-
-def _with(common: Example, ids: np.ndarray[tuple[int], np.dtype[np.int64]],
-          person: Example) -> Example:
-    table = joined_rows(common, person)
-    return evolve(table, people=np.concatenate([ids, np.full(person.n_records, 10**6)]))
+def _with_person(table: Example, rows: int, ids: NDArray[np.int64], rng: Generator) -> Example:
+    """The first rows, and a person with the row that follows them, if there is one."""
+    common, row = table.take(np.arange(rows)), table.take(np.arange(rows, table.n_records))
+    if not row.n_records:
+        return evolve(common, people=ids)
+    more = int(rng.integers(0, MOST_ROWS))
+    same = rng.random() < 0.4
+    for _ in range(more):
+        row = joined_rows(row, row.take([0]) if same else corner(row, rng))
+    return evolve(joined_rows(common, row),
+                  people=np.concatenate([ids, np.full(row.n_records, 10**6)]))
 
 
 def _relabelled(pair: Pair, rng: Generator) -> Pair:

@@ -288,26 +288,28 @@ def _left_over(fitting: Fitting, table: Example, rng: Generator, count: int) -> 
     granted, mechanism, question = prober.pending
     if granted.receipt is None:
         return  # of a trial, or of a grant that is open: others look at these
-    try:
-        granted.release(mechanism, question)
-    except PrivledgerError:
-        return
-    yield Broken("P7", prober.before, "a settled grant still answers")
+    for why in _answers(granted, mechanism, question):
+        yield Broken("P7", prober.before, why)
 
 
 def _over(prober: Prober) -> Iterator[Broken]:
     """A grant that is settled answers nothing."""
     for place, one in enumerate(prober.releases):
-        granted = prober.grants[one.grant]
-        try:
-            granted.release(one.mechanism, one.question)
-        except PrivledgerError:
-            continue
-        except Exception:
-            yield Broken("P7", place, "a settled grant fails with an error that is not ours")
+        for why in _answers(prober.grants[one.grant], one.mechanism, one.question):
+            yield Broken("P7", place, why)
             return
-        yield Broken("P7", place, "a settled grant still answers")
+
+
+def _answers(granted: GrantedPlan, mechanism: object, question: object) -> Iterator[str]:
+    """What is wrong with how a settled grant refuses a release."""
+    try:
+        granted.release(mechanism, question)
+    except PrivledgerError:
         return
+    except Exception:
+        yield "a settled grant fails with an error that is not ours"
+        return
+    yield "a settled grant still answers"
 
 
 def _budgeted(fitting: Fitting, table: Example, rng: Generator, spent: float,
