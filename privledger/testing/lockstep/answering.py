@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privledger.graph import Correlated
 from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -23,7 +25,6 @@ from privledger.testing.lockstep.kept import (
     ChosenSet,
     Draw,
     Floats,
-    Ints,
     RecordedCoins,
     Release,
     Responses,
@@ -143,7 +144,7 @@ def _rows(one: Release) -> list[object]:
     return list(np.asarray(answer).ravel().tolist())
 
 
-def _as_drawn(drawn: Sequence[Ints], runs: Sequence[Release], what: str) -> str:
+def _as_drawn(drawn: Sequence[NDArray[Any]], runs: Sequence[Release], what: str) -> str:
     """Equal draws give equal answers on both tables, other draws other ones; leaf by leaf or
     record by record, where there is one draw for each."""
     real, quiet, twin = map(_rows, runs)
