@@ -277,7 +277,7 @@ def recording(first: Callable[[Ledger], None] | None = None) -> Iterator[Request
 
 
 @define(eq=False)
-class Attempt:
+class WatchedFit:
     """One fit that was watched.
 
     Attributes:
@@ -312,7 +312,7 @@ class Attempt:
 
 def attempt(way: Way, table: Example, factor: float = 1.0,
             first: Callable[[Ledger], None] | None = None,
-            wait_for: type[BaseException] | tuple[type[BaseException], ...] = ()) -> Attempt:
+            wait_for: type[BaseException] | tuple[type[BaseException], ...] = ()) -> WatchedFit:
     """A fit, watched.
 
     Args:
@@ -321,7 +321,7 @@ def attempt(way: Way, table: Example, factor: float = 1.0,
         wait_for: kinds of errors that are kept; others are raised.
     """
     with recording(first) as asked:
-        found = Attempt(asked)
+        found = WatchedFit(asked)
         try:
             if way.plain:
                 way.fit(table)
