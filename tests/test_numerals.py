@@ -114,7 +114,7 @@ BY_HAND = {
     "cli/serve.py": {"idle"},                      # minutes
     "cli/plan.py": {"price.order"},              # a Renyi order, as it was chosen
     "ledger/filters.py": {"self.order", "MOST_ORDER"},  # Renyi orders
-    "ledger/events.py": {"self.records", "one.value", "one.both[0]", "one.both[1]"},  # a score
+    "ledger/events.py": {"self.records", "one.told", "one.both[0]", "one.both[1]"},  # a score
     "ledger/limits.py": {"needed", "before", "most"},  # milliseconds
     "ledger/rules.py": {"MOST_EFFORT"},              # milliseconds
     "noise/trials_law.py": {"mean", "MOST_MEAN"},        # trials on average, as somebody chose it

@@ -470,13 +470,11 @@ def render_run(out: Console, result: dict[str, Any]) -> None:
 
 
 def render_private_score(out: Console, told: dict[str, Any], unit: str) -> None:
-    """Figures of a score that was paid for, with both intervals; no value where it was cut at an
-    end of what is possible: that end is the noise's."""
+    """Figures of a score that was paid for, with both intervals."""
     def ends(found: Any) -> str:
         return "-" if found is None else f"{quality(found[0])} to {quality(found[1])}"
 
-    rows = [(name, quality(None if one["value"] in (one["noise"] or ()) else one["value"]),
-             *map(ends, (one["noise"], one["noise_and_sample"])))
+    rows = [(name, quality(one["value"]), *map(ends, (one["noise"], one["noise_and_sample"])))
             for name, one in told["scores"].items()]
     out.print(grid(("private score", "value", "95 % of the noise", "95 % of noise and sample"),
                    rows))

@@ -248,7 +248,7 @@ def grants_tree(report: LedgerReport, *, plans: bool = True, whole: bool = False
 
 def _said(grant: GrantReport) -> list[tuple[str, str]]:
     """What there is to say about a grant, each with its colour; external runs are claims."""
-    said = ((grant.note, YELLOW), (grant.federated, YELLOW), (grant.score, ""),
+    said = ((grant.note, YELLOW), (grant.federated, YELLOW), (grant.score_text, ""),
             (grant.origin, YELLOW if grant.library else ""))
     return [one for one in said if one[0]]
 

@@ -85,9 +85,12 @@ class Answer:
     seal: str | None = None
 
 
+LEVEL = 0.95
+
+
 @frozen
 class Estimate:
-    """One figure of a private score, with two intervals, both of 95 %.
+    """One figure of a private score, with two intervals, both of probability `LEVEL`.
 
     Attributes:
         name: `accuracy`, `balanced accuracy`, `auc`, `recall of yes`, `precision of yes`; `rmse`
@@ -101,6 +104,11 @@ class Estimate:
     value: float
     noise: tuple[float, float] | None
     both: tuple[float, float] | None
+
+    @property
+    def told(self) -> float | None:
+        """The value; None where it was cut at an end of what is possible: that is the noise's."""
+        return None if self.value in (self.noise or self.both or ()) else self.value
 
 
 @frozen
@@ -118,17 +126,18 @@ class PrivateScore:
     epsilon: float
 
     def as_dict(self) -> dict[str, object]:
-        """The score and its intervals as JSON values."""
+        """JSON values, the same on every surface: each measure by its name, its value (None as
+        `Estimate.told` says), and its two intervals of probability `level`."""
         return {"holdout": self.share, "epsilon": self.epsilon, "records_about": self.records,
-                "scores": {one.name: {"value": one.value, "noise": one.noise,
-                                      "noise_and_sample": one.both} for one in self.estimates}}
+                "level": LEVEL, "scores": {
+                    one.name: {"value": one.told, "noise": one.noise,
+                               "noise_and_sample": one.both} for one in self.estimates}}
 
     @property
     def text(self) -> str:
-        """In one line, with intervals of noise and sample. No charge: rounded to nearest. Of a
-        value that was cut at the end of what is possible only the interval is told."""
+        """In one line, with intervals of noise and sample. No charge: rounded to nearest."""
         return (f"private score of about {self.records:.0f} held out: " + ", ".join(
-            f"{one.name} {'-' if one.value in (one.both or ()) else f'{one.value:.4g}'}" + (
+            f"{one.name} {'-' if one.told is None else f'{one.told:.4g}'}" + (
                 "" if one.both is None else f" ({one.both[0]:.4g} to {one.both[1]:.4g})")
             for one in self.estimates))
 

@@ -68,7 +68,8 @@ class GrantReport:
         ratio: what was reserved over `claimed`, where both are stated at one delta; else None.
         federated: parties, and the prices declared and alone, in words; empty if it ran in none.
         alone: as `epsilon`, if every other party gives its noise away.
-        score: how its model did, by its learner's word, in one line; empty if it does not say.
+        score: how its model did, by its learner's word, as JSON values; None if it does not say.
+            score_text: the same in one line, or empty.
         labels, library, caps: of the request; of an external run; that it counts under. origin:
             all of these, and the isolation, in one line.
     """
@@ -89,7 +90,8 @@ class GrantReport:
     ratio: float | None = None
     federated: str = ""
     alone: float | None = None
-    score: str = ""
+    score: dict[str, object] | None = None
+    score_text: str = field(default="", repr=False)
     labels: dict[str, str] = field(factory=dict)
     library: str = ""
     caps: tuple[str, ...] = ()
@@ -327,7 +329,8 @@ def _grant_report(view: View, one: ChargeFigures, moment: str) -> GrantReport:
         isolation=isolation, claimed=claimed, ratio=_ratio(view, one, claimed),
         federated="" if party is None else party.text,
         alone=None if party is None else party.alone.epsilon.value,
-        score="" if one.score is None else one.score.text[:4000],
+        score=None if one.score is None else one.score.as_dict(),
+        score_text="" if one.score is None else one.score.text[:4000],
         labels=dict(one.labels), library=one.library, caps=one.caps, origin=one.origin,
         amount=one.amount.own.value, share=one.amount.share.value)
 

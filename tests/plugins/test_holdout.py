@@ -192,6 +192,7 @@ def test_a_figure_that_was_cut_is_not_told_as_one():
                          Estimate("auc", 0.7, (0.6, 0.8), (0.5, 0.9)),
                          Estimate("mae", 2.0, None, None)), 56.0, 0.2, 0.5)
     assert told.text.endswith(": rmse - (0 to 42.29), auc 0.7 (0.5 to 0.9), mae 2")
+    assert [one["value"] for one in told.as_dict()["scores"].values()] == [None, 0.7, 2.0]
 
 
 @pytest.mark.parametrize("wrong", ["score", None, PrivateScore((), float("nan"), 0.2, 1.0),
@@ -370,6 +371,9 @@ def test_a_run_scores_itself(run_file, tmp_path):
     assert found["holdout"] == 0.2 and {"accuracy", "auc"} <= set(found["scores"])
     shown = CliRunner().invoke(main, ["show", str(tmp_path / "r.ledger")])
     assert "private score of about" in shown.stdout and "balanced accuracy" in shown.stdout
+    figures = CliRunner().invoke(main, ["show", str(tmp_path / "r.ledger"), "--format", "json"])
+    assert json.loads(figures.stdout)["grants"][0]["score"] == found  # what the run itself said
+    assert found["level"] == 0.95 and len(found["scores"]["accuracy"]["noise"]) == 2
     assert read_history(str(tmp_path / "r.ledger")).faults == []
 
 

@@ -302,7 +302,7 @@ def _row(grant: GrantReport, one: ChargeFigures, columns: tuple[GrantColumn, ...
                                                 if grant.note else status),
              ("Charge", f"{one.amount.own.text(4)} {view.unit}"),
              ("Delta of the plan", Figure(one.delta, "delta", CHOSEN).text()),
-             ("Score", grant.score), ("Origin", one.origin),
+             ("Score", grant.score_text), ("Origin", one.origin),
              ("Federation", grant.federated),
              ("Entry", "" if publishable else str(one.position)),
              ("Answers", "" if publishable else str(grant.releases))]
