@@ -55,18 +55,17 @@ def compare(facts: Facts, policy: Policy) -> tuple[Finding, ...]:
     if not facts.epsilon <= policy.max_epsilon:
         found.append(Finding(
             "over-epsilon", -1,
-            f"epsilon {_charge(facts.epsilon)} is over the policy's {most}; at most {most} in "
-            f"all would fit" if facts.asked is None else
+            f"epsilon {_charge(facts.epsilon)} is over the policy's limit of {most} in all"
+            if facts.asked is None else
             f"the run requests epsilon {_charge(facts.asked)}, {_charge(facts.before)} is spent: "
-            f"{_charge(facts.epsilon)} in all is over the policy's {most}; at most {most} in all "
-            "would fit"))
+            f"{_charge(facts.epsilon)} in all is over the policy's limit of {most}"))
     if facts.refusal:
         found.append(Finding("over-epsilon", -1, f"the run's own budget: {facts.refusal}"))
     if not facts.delta <= policy.max_delta:
         found.append(Finding(
             "over-delta", -1,
-            f"delta {_charge(facts.delta)} is over the policy's {_chosen(policy.max_delta)}; a "
-            f"budget with delta {_chosen(policy.max_delta)} would fit"))
+            f"delta {_charge(facts.delta)} is over the policy's limit of "
+            f"{_chosen(policy.max_delta)}: create the ledger with that delta, or a smaller one"))
     limits = {limit.name: limit for limit in policy.data}
     for spend in facts.data:
         if spend.name in limits:
@@ -91,8 +90,8 @@ def _over_limit(spend: TableSpend, limit: DataLimit) -> Iterator[Finding]:
     if not spend.epsilon <= limit.max_epsilon:
         yield Finding("data-over-epsilon", -1,
                       f"{spend.name}: epsilon {_charge(spend.epsilon)} is over the table's "
-                      f"{most}; at most {most} would fit")
+                      f"limit of {most}")
     if not spend.delta <= limit.max_delta:
         yield Finding("data-over-delta", -1,
                       f"{spend.name}: delta {_charge(spend.delta)} is over the table's "
-                      f"{_chosen(limit.max_delta)}; that would fit")
+                      f"{_chosen(limit.max_delta)}: plan with that delta, or a smaller one")

@@ -33,7 +33,6 @@ from privledger_learners.guarding import forget_guarded, guard
 SCORINGS = {"classification": ("accuracy",),
             "regression": ("neg_mean_squared_error", "neg_mean_absolute_error")}
 WHY = "a fitted model's predict treats every row alone"
-COUNTS = 0.2  # of a Gaussian score release, for the number of records
 TRIES = 12
 
 
@@ -50,21 +49,26 @@ class Scoring:
     leaf: pl.Node
 
     def ask(self, session: pl.Session, held: pl.Dataset, model: Any) -> float:
-        """The noisy score of `model`; the larger, the better."""
+        """The noisy score of `model`; the larger, the better. Not cut at what is possible:
+        models that the noise takes beyond it would all be equal."""
         value = pl.questions.CustomValue(
-            Goodness(model, self.schema, self.scoring), 1.0, WHY)
-        counted, summed = session.release(self.leaf, held.query(
-            (pl.questions.Ones(), value), None, "score of a trial"))
-        share = 0.5 + 0.5 * float(np.clip(summed / max(float(counted), 1.0), -1.0, 1.0))
+            Goodness(model, self.schema, self.scoring), 1.0, WHY, 2)
+        right, wrong = map(float, session.release(self.leaf, held.query(
+            (value,), None, "score of a trial")))
+        share = right / max(right + wrong, 1.0)
         if self.scoring == "accuracy":
             return share
         wide = self.schema.target.upper - self.schema.target.lower
         return (share - 1.0) * (wide**2 if self.scoring == "neg_mean_squared_error" else wide)
 
+    def possible(self, score: float) -> float:
+        """Cut at the best that there is: beyond it is noise."""
+        return min(score, 1.0 if self.scoring == "accuracy" else 0.0)
+
 
 @frozen(eq=False)
 class Goodness:
-    """Per row 1 where a model's prediction is right, -1 where it is as wrong as can be.
+    """Per row (1, 0) where a model's prediction is right, (0, 1) where it is as wrong as can be.
 
     A class of a module: the rows may be in another process, which has to load it.
 
@@ -77,16 +81,17 @@ class Goodness:
     scoring: str
 
     def __call__(self, columns: dict[str, Any]) -> Any:
-        """One number per row, shape (n_records,)."""
+        """Two shares per row, shape (n_records, 2)."""
         target = self.schema.target
         found = np.asarray(self.model.predict(decoded(columns, self.schema)))
         truth = columns[target.name]
         if self.scoring == "accuracy":
             labels = np.array([str(label) for label in target.categories])
-            return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, -1.0)
-        error = np.abs(found - truth) / (target.upper - target.lower)
-        error = error**2 if self.scoring == "neg_mean_squared_error" else error
-        return 1.0 - 2.0 * np.clip(error, 0.0, 1.0)
+            error = (found.astype(str) != labels[truth.astype(int)]).astype(float)
+        else:
+            error = np.clip(np.abs(found - truth) / (target.upper - target.lower), 0.0, 1.0)
+            error = error**2 if self.scoring == "neg_mean_squared_error" else error
+        return np.stack([1.0 - error, error], axis=1)
 
 
 def decoded(columns: dict[str, Any], schema: pl.Schema) -> dict[str, Any]:
@@ -179,7 +184,8 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
 
     Attributes:
         best_estimator_, best_params_, best_score_: of the best trial. The score has noise, and
-            is of a model that was best by it: read it as a little too good.
+            is of a model that was best by it: read it as too good. The best that is possible
+            means that on so few records it is noise alone.
         candidates_: all parameters that were possible. trial_epsilon_: what one trial is given.
         receipt_: the ledger's head after the fit. ledger_, data_: not pickled.
     """
@@ -262,7 +268,8 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
             best = session.best_of(search.node, len(search.learners), search.trial, why=WHY)
         self.candidates_ = self._candidates()
         self.trial_epsilon_ = search.epsilon
-        self.best_index_, self.best_score_ = best.candidate, best.score
+        self.best_index_ = best.candidate
+        self.best_score_ = search.scoring.possible(best.score)
         self.best_params_ = self.candidates_[best.candidate]
         self.best_estimator_ = self._released(best.output, data, session)
         self.receipt_, self.ledger_, self.data_ = session.receipt, data.ledger, data
@@ -375,13 +382,11 @@ class PrivateSearchCV(Accounted, MetaEstimatorMixin, BaseEstimator):
             **{name: value for name, value in held.items() if name in known}, **params)
 
     def _leaf(self, given: float, pure: bool) -> pl.Node:
-        """Noise for a count and a sum in [-1, 1]; held-out records pay nothing else."""
+        """Noise for shares of right and wrong; held-out records pay nothing else."""
         if pure:
-            l1 = 2.0 if self.relation == "add_remove" else 3.0
+            l1 = 1.0 if self.relation == "add_remove" else 2.0
             return pl.Laplace(l1 / given, l1)
-        noise = pl.calibrate(lambda z: pl.Gaussian(z, (COUNTS, 1 - COUNTS)), given,
-                             float(self.delta), self.relation)
-        return pl.Gaussian(noise, (COUNTS, 1 - COUNTS))
+        return pl.Gaussian(pl.calibrate(pl.Gaussian, given, float(self.delta), self.relation))
 
     def _check(self) -> None:
         check_number("epsilon", self.epsilon, 0.0, 1e6)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 import privledger
-from privledger.cli.fit import SCHEMA, TABLE, ledger_beside, run_of
+from privledger.cli.fit import LEDGER, SCHEMA, TABLE, ledger_beside, run_of
 from privledger.cli.output import FILE, PLACE, Reply, command, people_key_option
 from privledger.cli.plan import Prepared, check_same, price_run, state_at
 from privledger.cli.run import open_ledger, refuse_early, refuse_if_remembered
@@ -45,8 +45,7 @@ ENDINGS = (".csv", ".json", ".parquet", ".svg")
 @click.option("--epsilon", type=float, required=True, help="What all statements may cost.")
 @click.option("--delta", type=float, default=0.0, show_default=True,
               help="Of them; well below one in the number of people.")
-@click.option("--ledger", metavar="LEDGER",
-              help="Ledger, continued if it exists [default: TABLE's name with .ledger].")
+@LEDGER
 @click.option("--budget", type=float, metavar="EPSILON",
               help="Of a new ledger, for all that is ever asked of it [default: --epsilon].")
 @click.option("--plan", "only_plan", is_flag=True,
@@ -152,7 +151,7 @@ def _prepared(asked: tuple[Statement, ...], table: str, schema_file: str, schema
 def _answers(prepared: Prepared, table: Path, key: bytes | None) -> list[Offered]:
     """Reserve all, then ask; or, to keep answers under a key, one grant for each."""
     run, schema = prepared.run, prepared.schema
-    with open_ledger(prepared) as book, watching(book, release_count(prepared.node)):
+    with open_ledger(prepared, table) as book, watching(book, release_count(prepared.node)):
         if key is None:  # what is kept may cost nothing
             refuse_early(prepared, book)
         X, y = read_with_target(table, schema)

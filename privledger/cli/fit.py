@@ -24,6 +24,10 @@ TABLE = click.argument("table", metavar="TABLE", type=click.Path(exists=True))
 SCHEMA = click.option("--schema", "schema_file", required=True, metavar="FILE", type=FILE,
                       help="Public facts about the table.")
 
+LEDGER = click.option("--ledger", metavar="LEDGER",
+                      help="Ledger, continued if it exists [default: TABLE's name with .ledger, "
+                           "for fit and ask alike: what both spend adds up].")
+
 
 @command
 @TABLE
@@ -35,8 +39,7 @@ SCHEMA = click.option("--schema", "schema_file", required=True, metavar="FILE", 
               help="Where to save the fitted model, for privledger predict.")
 @click.option("--learner", metavar="NAME",
               help="One of privledger learners [default: what public facts recommend].")
-@click.option("--ledger", metavar="LEDGER",
-              help="Ledger, continued if it exists [default: TABLE's name with .ledger].")
+@LEDGER
 @click.option("--budget", type=float, metavar="EPSILON",
               help="Of a new ledger, for all that is ever asked of it [default: --epsilon].")
 @click.option("--holdout", type=float, metavar="SHARE",

@@ -233,7 +233,7 @@ def _party(found: FederatedFile, own: Identity, table: str) -> Iterator[tuple[Pa
                           "left out: all other owners would have to wait")
     if not Path(table).exists():
         raise InvalidPlan("data", table, "a file")
-    with open_ledger(prepared) as book:
+    with open_ledger(prepared, Path(table)) as book:
         refuse_early(prepared, book)
         book.owner_labels = prepared.run.labels | {LABEL: found.run.digest.hex()[:16]}
         X, y = read_table(table, prepared.schema)

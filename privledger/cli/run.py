@@ -80,7 +80,7 @@ from privledger.tables.encode import encode_features, encode_target
 from privledger.tables.frames import column_of
 from privledger.tables.person_ids import persons
 from privledger.tables.schema import Schema
-from privledger.tables.sources import read_table, scan_files
+from privledger.tables.sources import check_columns, read_table, scan_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -258,7 +258,7 @@ def carried_out(prepared: Prepared, files: tuple[Path, Path | None], model: str 
                 receipt: str | None = None, seconds: float | None = None,
                 choice: EngineChoice | None = None) -> Reply:
     """Reserve, train, score, settle, and keep what was asked to be kept."""
-    with open_ledger(prepared) as book:
+    with open_ledger(prepared, files[0]) as book:
         book.wait = prepared.run.wait if seconds is None else seconds
         refuse_early(prepared, book)
         result = train(prepared, book, files, choice)
@@ -302,8 +302,9 @@ def refuse_if_remembered(prepared: Prepared, receipt: str | None) -> None:
 
 
 @contextmanager
-def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
-    """The run's ledger: continued, or created from [budget] if the plan fits it."""
+def open_ledger(prepared: Prepared, table: Path) -> Iterator[Ledger]:
+    """The run's ledger: continued, or created from [budget] if the plan fits it, and the table
+    the schema: by the names and types of its columns."""
     run = prepared.run
     if prepared.exists:
         with reading_store(prepared.ledger) as store:
@@ -319,6 +320,7 @@ def open_ledger(prepared: Prepared) -> Iterator[Ledger]:
         place = prepared.ledger
         if not is_url(place) and not Path(place).absolute().parent.is_dir():
             raise InvalidPlan("ledger", str(place), "in a folder that exists")
+        check_columns(table, prepared.schema)
         book = Ledger.open_or_create(  # another run may have been first since it was looked for
             prepared.ledger, budget=run.budget, relation=run.relation, filter=run.filter,
             unit=run.unit_for(prepared.schema), people_key=run.key_path)

@@ -236,6 +236,8 @@ def _count(line: Outline, counts: Counter[str]) -> None:
         counts[line.kind] += line.times
     elif line.kind == "OneOf" and len(line.children) > 1:
         counts[f"one of {many(len(line.children), 'way')}"] += 1
+    elif line.kind == "Correlated":
+        counts["run with correlated noise"] += line.times
     else:
         for child in line.children:
             _count(child, counts)

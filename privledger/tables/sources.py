@@ -345,14 +345,30 @@ def read_with_target(path: str | Path, schema: Schema) -> tuple[Any, Any]:
 
 def _read(path: str | Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
     """All rows of the columns that are wanted, by name."""
-    origin = scan_files(path, wanted.names, wanted.schema).origin
-    wanted.check(origin)
+    origin = _checked(path, wanted)
     parts = [wanted.typed(piece) for piece in origin.pieces(wanted.names, _ROWS)]
     if not parts:
         parts = [[np.empty(0, dtype=float if column.kind == "numeric" else object)
                   for column in wanted.columns] + [np.empty(0, dtype=object)]]
     return {name: np.concatenate(several)
             for name, several in zip(wanted.names, zip(*parts, strict=True), strict=False)}
+
+
+def check_columns(path: str | Path, schema: Schema) -> None:
+    """Refuse a table in files by names and types of its columns. No row is read.
+
+    Raises:
+        DataError: it lacks a column, or has one of another type.
+    """
+    if not str(path).endswith(".npz"):  # arrays have no names
+        labelled = any(column.role == "target" for column in schema.columns)
+        _checked(path, Wanted(schema, target=labelled, keys=True))
+
+
+def _checked(path: str | Path, wanted: Wanted) -> Origin:
+    origin = scan_files(path, wanted.names, wanted.schema).origin
+    wanted.check(origin)
+    return origin
 
 
 def _as_frame(X: dict[str, NDArray[Any]], y: NDArray[Any], schema: Schema) -> tuple[Any, Any]:

@@ -271,8 +271,10 @@ def test_a_run_that_cannot_be_priced_is_refused(call, run_file, policy, monkeypa
     assert "no finite epsilon is proved" in page.stdout
 
 
-def test_findings_say_what_would_fit():
+def test_findings_name_the_limit_and_what_to_do():
     facts = gate.Facts(float("nan"), 0.5, "add_remove", ("a",), ("Gaussian",))
     found = gate.compare(facts, gate.Policy(1.0, 1e-6))
     assert [finding.rule for finding in found] == ["over-epsilon", "over-delta"]
-    assert all("would fit" in finding.message for finding in found)
+    assert found[0].message.endswith("over the policy's limit of 1 in all")
+    assert found[1].message.endswith("limit of 1e-06: create the ledger with that delta, or a "
+                                     "smaller one")

@@ -39,6 +39,8 @@ def test_many_siblings_that_look_alike_are_one_line_and_keep_their_number():
     two = outline(pl.Sequential(trees[:2]))
     assert gist(two, ()) == two
     assert reserved_line(outline(pl.Sequential(trees))) == "10 x Laplace, 10 x Gaussian"
+    run = pl.nodes.Correlated(pl.Gaussian(9.0), (1.0, 0.5), 4, 1, 4)
+    assert reserved_line(outline(run)) == "run with correlated noise"
 
 
 def test_questions_are_added_up():

@@ -60,6 +60,15 @@ def test_a_fit_that_can_never_be_right_makes_no_ledger(call, folder, more):
     assert not (folder / "t.ledger").exists() and not (folder / "m").exists()
 
 
+def test_a_table_without_a_column_of_its_schema_makes_no_ledger(call, folder):
+    (folder / "t.csv").write_text("x,n\n0.5,1\n")
+    assert "missing column label" in fit(call, folder, "--epsilon", 1).stderr
+    asked = call("ask", folder / "t.csv", "select count(*) from t", "--schema", folder / "s.json",
+                 "--epsilon", 1)
+    assert "missing column label" in asked.stderr
+    assert not (folder / "t.ledger").exists()
+
+
 def test_shares_of_classes(call, folder):
     assert fit(call, folder, "--epsilon", 4).exit_code == 0
     done = call("predict", folder / "m", folder / "t.csv", "--proba")
