@@ -26,7 +26,9 @@ from privledger.tables.columns import Columns, TextKey
 from privledger.tables.examining import examined
 from privledger.tables.sources import read_features
 from tests.all_cases import all_cases
+from tests.alone import verify_history
 from tests.made_pages import DOCS
+from tests.standalone.histories import lines_of
 
 SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", lower=0.0, upper=1.0),
                          pl.Column("g", "text", "key", missing=True)))
@@ -348,6 +350,38 @@ def test_refusals_read_nothing():
     with crowd.request(pl.Parallel([NODE, nothing, nothing]), held) as session, pytest.raises(
             pl.errors.UnsupportedNode):
         session.release(NODE, parts[0].groups("g"))
+
+
+@pytest.mark.parametrize("kind", ["rdp", "zcdp", "gdp", "basic"])
+@pytest.mark.parametrize("node", [NODE, LAPLACE, group_node(1.0, 1e-6, 3)],
+                         ids=["geometric", "laplace", "gaussian"])
+def test_groups_are_charged_and_refused_under_every_filter(kind, node):
+    """Without a part of delta for thresholds nothing is granted but by basic; with it grants add
+    up to no more than the budget, one more reads nothing, and both verifiers agree."""
+    table = {"x": np.zeros(401), "g": ["mill"] * 300 + ["port"] * 100 + ["me"]}
+    if kind != "basic":
+        none = pl.Ledger.create(None, budget=pl.Budget(7.0, 1e-5), filter=kind)
+        data = none.protect(table, schema=SCHEMA)
+        with pytest.raises(pl.errors.UnsupportedNode):
+            none.request(node, data)
+        assert none.spent == 0.0 and not none.state.grants
+    ledger = pl.Ledger.create(None, budget=pl.Budget(7.0, 1e-5, failure=5e-6), filter=kind)
+    data = ledger.protect(table, schema=SCHEMA)
+    spent = [0.0]
+    with pytest.raises(pl.BudgetExceeded):
+        while True:
+            with ledger.request(node, data, delta=1e-6) as session:
+                assert session.release(node, data.groups("g")).names == ("mill", "port")
+            spent.append(ledger.spent)
+    grants = [one for one in ledger.state.grants.values()]
+    assert len(grants) == len(spent) - 1 >= 1 and ledger.spent == spent[-1] <= 7.0
+    assert spent == sorted(set(spent)) and spent[1] >= pl.epsilon(node, 1e-5) * (1 - 1e-9)
+    assert sum(one.event.delta_units for one in grants) * 2.0**-512 <= 1e-5
+    book = verify_history.Book()
+    for line in lines_of(ledger):
+        book.take(json.dumps(line).encode("ascii"))
+    book.finish({}.get)
+    assert ledger.verify() == book.faults == []
 
 
 @pytest.mark.parametrize("wrong", [
