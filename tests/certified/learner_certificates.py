@@ -45,6 +45,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "srt-classifier": {"epsilon": 1.0}, "ssrdt-classifier": {"epsilon": 1.0},
     "top-classifier": {"epsilon": 1.0},
     "summary": {"epsilon": 1.0},
+    "summary, quantiles": {"epsilon": 1.0, "statistics": ["quantile(size, 0.2)", "median(size)"]},
     "sgbdt-classifier": {"epsilon": 1.0}, "sgbdt-regressor": {"epsilon": 1.0},
     "sgbdt-classifier, linear start": {"epsilon": 1.0, "start": "linear"},
     "sgbdt-regressor, linear start": {"epsilon": 1.0, "start": "linear"},
