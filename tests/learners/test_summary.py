@@ -478,9 +478,11 @@ def test_many_quantiles_have_intervals_and_few_have_none(delta):
     ranks = np.linspace(0.05, 0.95, 19)
     told = data.ask(pl.summary(pl.quantile("pay", ranks.tolist()), delta=delta), epsilon=4.0)
     true = np.quantile(y, ranks, method="inverted_cdf")
-    inside = [row.low <= value <= row.high for row, value in zip(told.held, true, strict=True)]
-    assert sum(inside) >= 16  # of one release: far from independent
-    for row in told.held:
+    # One release, whose errors go together: six standard deviations, 2e-9 false alarms each. How
+    # often intervals hold is measured above.
+    for row, value in zip(told.held, true, strict=True):
+        wide = row.high - row.low
+        assert row.low - wide <= value <= row.high + wide
         assert row.sample_low <= row.low <= row.value <= row.high <= row.sample_high
         assert row.high - row.low < 60_000
     few = data.ask(pl.summary(pl.quantile("pay", ranks[:8].tolist())), epsilon=4.0)

@@ -369,14 +369,13 @@ def test_groups_are_charged_and_refused_under_every_filter(kind, node):
     data = ledger.protect(table, schema=SCHEMA)
     spent = [0.0]
 
-    def ask():
+    def ask(_):
         with ledger.request(node, data, delta=1e-6) as session:
             assert session.release(node, data.groups("g")).names == ("mill", "port")
         spent.append(ledger.spent)
 
     with pytest.raises(pl.BudgetExceeded):
-        for _ in range(100):
-            ask()
+        list(map(ask, range(100)))
     grants = list(ledger.state.grants.values())
     assert len(grants) == len(spent) - 1 >= 1 and ledger.spent == spent[-1] <= 7.0
     assert spent == sorted(set(spent)) and spent[1] >= pl.epsilon(node, 1e-5) * (1 - 1e-9)
