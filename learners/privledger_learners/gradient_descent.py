@@ -35,6 +35,7 @@ MOST_NUMBERS = 4096
 WAVES, TURNS = 100, 0.32
 WEAK, PLENTY, SLOW = 15.0, 60.0, 300.0
 LEAST_SAMPLED = 0.7  # noise multiplier; with less, steps on samples cost far more
+LEAST_MEAN = 2.0**-10  # of counts, in half ranges
 FAR = 0.5  # on the logarithmic scale around zero: a thirtieth of the range
 
 
@@ -132,7 +133,7 @@ class Descent:
     Attributes:
         data: the handle that pays. noise: the overall multiplier that `rule` is priced at.
         gradient_clip: bound on a gradient, in lengths of a row; None for the rule.
-        log_scale, hinges, waves: how rows are encoded.
+        log_scale, hinges, waves: how rows are encoded. loss: empty for that of the schema.
     """
 
     session: pl.Session
@@ -143,6 +144,7 @@ class Descent:
     log_scale: bool = True
     hinges: bool = True
     waves: int = 0
+    loss: str = ""
 
     def run(self) -> LinearModel:
         """The mean of the weights of the last half of the steps."""
@@ -161,9 +163,20 @@ class Descent:
         waves = fourier_waves(rule.numeric, self.waves, TURNS)
         encoding = encoding_of(schema, wide, centers, scales, "hinge" if self.hinges else "",
                                ROW_CAP * longer, waves)
-        score = data.score(loss_of(schema), begin, center=center, scale=scale)
+        loss = self.loss or loss_of(schema)
+        if loss == "poisson":  # in units of twice the mean: a score of log(1/2) says it
+            center, scale = schema.target.lower, 2 * scale * max(float(begin[0]) + 1, LEAST_MEAN)
+            begin = np.array([-math.log(2.0)])
+        score = data.score(loss if loss == "poisson" else loss_of(schema), begin, center=center,
+                           scale=scale)
         signal = n_hat / self.noise / width
-        clip = self._clip(score, signal) * longer
+        bound = self._bound(score, signal) if rule.bought_clip else 1.0
+        if loss == "huber":  # in units of what is bought: where it goes on as a straight line
+            begin, scale, bound = begin / bound, scale * bound, 1.0
+            score = data.score(loss, begin, center=center, scale=scale)
+        clip = longer * (float(self.gradient_clip) if self.gradient_clip is not None else
+                         0.75 * min(max(math.sqrt(signal / 50), 1.0), 2.5) * bound
+                         if rule.bought_clip else CLIP)
         time = self._time(signal, width)
         rate = (1 - MOMENTUM) * time / rule.steps / (
             (1.0 if rule.regression else 0.25) * longer**2)
@@ -182,7 +195,7 @@ class Descent:
             if step >= half:
                 total += weights
         return LinearModel(schema, centers, scales, wide, self.hinges, encoding.reach, begin,
-                           total.T / (rule.steps - half), center, scale, n_hat, waves)
+                           total.T / (rule.steps - half), center, scale, n_hat, waves, loss)
 
     def _time(self, signal: float, width: float) -> float:
         """How long to learn: the more the rows stand out of the noise, the longer."""
@@ -231,12 +244,8 @@ class Descent:
         scales[held] = np.sqrt(np.maximum(squares - centers[held] ** 2, 0.0) + 4 * error**2 + 1e-3)
         return centers, scales
 
-    def _clip(self, score: pl.questions.Score, signal: float) -> float:
-        """Bound on a gradient, in lengths of a row."""
-        if self.gradient_clip is not None:
-            return float(self.gradient_clip)
-        if not self.rule.bought_clip:
-            return CLIP
+    def _bound(self, score: pl.questions.Score, signal: float) -> float:
+        """Size of a residual that few are beyond."""
         node = self.rule.clip_node(self.noise)
         counts = np.ravel(self.session.release(node, self.data.query(
             (pl.questions.Ones(),), pl.questions.ResidualCells(score, RESIDUAL_EDGES),
@@ -252,5 +261,4 @@ class Descent:
         size = math.sqrt(float(sure @ middles**2) / max(float(sure.sum()), 1.0))
         rows = signal * math.sqrt(len(self.data.schema.features) + 1)
         plenty = min(max((math.log2(max(rows, 2.0)) - 8) / 5, 0.0), 1.0)
-        bound = min(1.0, most ** (1 - plenty) * max(size, most) ** plenty)
-        return float(0.75 * min(max(math.sqrt(signal / 50), 1.0), 2.5) * bound)
+        return float(min(1.0, most ** (1 - plenty) * max(size, most) ** plenty))

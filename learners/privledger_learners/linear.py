@@ -35,6 +35,7 @@ class _Linear(PrivateLearner):
     """
 
     model_: LinearModel
+    loss = ""
     model_records = (LinearModel,)
     floors: Mapping[str, float] = {"classification": 20.0, "regression": 50.0}
 
@@ -96,7 +97,7 @@ class _Linear(PrivateLearner):
         check_width(schema, self.hinges, self._waves)
         mu = 1 / pl.calibrate(pl.Gaussian, self.epsilon, self.delta, self.relation)
         rule = LinearRule.of(schema, mu, steps=int(self.n_steps),
-                             bought_clip=self.gradient_clip is None,
+                             bought_clip=self.gradient_clip is None or self.loss == "huber",
                              sampling_rate=float(self.sampling_rate))
         noise = pl.calibrate(rule.plan, self.epsilon, self.delta, self.relation)
         return Priced(rule, noise, rule.plan(noise))
@@ -124,7 +125,7 @@ class _Linear(PrivateLearner):
         model = self._granted(data, priced.plan,
                               lambda session: Descent(
                                   session, data, priced.rule, priced.noise, self.gradient_clip,
-                                  self.log_scale, self.hinges, self._waves).run())
+                                  self.log_scale, self.hinges, self._waves, self.loss).run())
         self.fell_back_ = self._hopeless(schema, model.n_hat)
         self._keep(model)
 
@@ -179,6 +180,8 @@ class LinearRegressor(RegressorMixin, _Linear):
         hinges: a second column |u| for every standardised number u.
         features: "columns", or "fourier": random Fourier features of the numbers beside them, by
             public coins, which cost nothing. For very few curved columns.
+        loss: "squared"; "huber", for targets of heavy tails: beyond a bought size errors count
+            straight, not squared; or "poisson", for counts, whose logarithm is linear.
         mode: "private", or "simulation" (seeded noise, NOT PRIVATE).
         random_state: seed of simulation; never of private noise.
         unaccounted: lets `fit(X, y)` run inside a search, where no ledger adds up what is spent.
@@ -191,10 +194,39 @@ class LinearRegressor(RegressorMixin, _Linear):
     info = pl.LearnerInfo("linear-regressor", "noisy gradient descent on a linear model, for a "
                           "number", "", ("add_remove", "replace_one"), ("regression",))
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        schema: pl.Schema | None = None,
+        *,
+        loss: str = "squared",
+        n_steps: int = 100,
+        gradient_clip: float | None = None,
+        sampling_rate: float = 1.0,
+        log_scale: bool = True,
+        hinges: bool = True,
+        features: str = "columns",
+        relation: Relation = "add_remove",
+        mode: str = "private",
+        random_state: int | None = None,
+        unaccounted: bool = False,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, schema, n_steps=n_steps, gradient_clip=gradient_clip,
+            sampling_rate=sampling_rate, log_scale=log_scale, hinges=hinges, features=features,
+            relation=relation, mode=mode, random_state=random_state, unaccounted=unaccounted)
+        self.loss = loss
+
+    def _check(self) -> None:
+        super()._check()
+        check_choice("loss", self.loss, ("squared", "huber", "poisson"))
+
     def predict(self, X: object) -> np.ndarray:
         """Predictions in the target's unit, shape (n,). Post-processing: costs nothing."""
-        scaled = np.clip(self._scores(X), -1, 1)
-        return np.asarray(self.model_.center + self.model_.scale * scaled)
+        means = pl.questions.probabilities(self.model_.loss or "squared", self._scores(X))
+        target = self.model_.schema.target
+        return np.clip(self.model_.center + self.model_.scale * means, target.lower, target.upper)
 
 
 class LinearClassifier(LabelClassifier, _Linear):

@@ -27,6 +27,7 @@ class LinearModel:
         start: shape (width,). weights: shape (columns, width).
         center, scale: target = center + scale x score (regression).
         waves: public turns of random Fourier features, shape (waves, numbers + 1); none.
+        loss: by which it was found; empty where nothing was.
     """
 
     schema: pl.Schema
@@ -41,6 +42,7 @@ class LinearModel:
     scale: float = 1.0
     n_hat: float = field(default=0.0, metadata={"model": False})
     waves: np.ndarray = field(factory=lambda: np.zeros((0, 0)))
+    loss: str = ""
 
     @classmethod
     def blank(cls, schema: pl.Schema, start: np.ndarray, center: float, scale: float) -> Self:

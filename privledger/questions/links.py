@@ -24,6 +24,9 @@ MOST = 2**30 - 1
 CERTAIN = 2**20
 """Steps of a probability in one."""
 
+HIGHEST = 8
+"""Score of a `poisson` mean from which on it grows no further."""
+
 _FINE = 10  # bits of a score below a coarse step of 2^-6
 _REACH = 24  # exp(-24) is far below half a step of a probability
 _BITS = 128  # of the fixed-point numbers that tables are made of
@@ -114,13 +117,17 @@ def _softmax(columns: Sequence[Ints]) -> list[Floats]:
 def means(loss: str, scores: Ints) -> list[Floats]:
     """What scores of shape (n,) or (n, width) stand for, one array of shape (n,) per coordinate.
 
-    Probabilities are whole steps of 2^-20; of `softmax` they add up to one but for rounding.
+    Probabilities are whole steps of 2^-20; of `softmax` they add up to one but for rounding. Of
+    `poisson` it is exp(score), for scores from -16 to 8, and beyond that of the end.
     """
     if loss == "softmax":
         return _softmax(list(np.atleast_2d(scores.T)))
     column = scores if scores.ndim == 1 else scores[:, 0]
     if loss == "logistic":
         return [_logistic(column)]
+    if loss == "poisson":
+        found = exp_of(np.maximum(HIGHEST * PER_UNIT - column, 0))
+        return [np.divide(found, exponentials()[0][HIGHEST * 64], out=found)]
     same: Floats = np.multiply(column, 1 / PER_UNIT, dtype=np.float64)
     return [same]
 
@@ -129,10 +136,11 @@ def residuals(loss: str, scores: Ints, target: NDArray[np.float64] | Ints, cente
               scale: float) -> list[Floats]:
     """Target minus mean, one array of shape (n,) per coordinate."""
     found = means(loss, scores)
-    if loss == "squared":
+    if loss in ("squared", "huber", "poisson"):
         scaled = target - center
         scaled /= scale
-        return [np.subtract(scaled, found[0], out=found[0])]
+        np.subtract(scaled, found[0], out=found[0])
+        return [found[0].clip(-1.0, 1.0, out=found[0]) if loss == "huber" else found[0]]
     first = 1 if loss == "logistic" else 0
     for code, column in enumerate(found, first):
         np.subtract(target == code, column, out=column, dtype=np.float64)
@@ -140,8 +148,10 @@ def residuals(loss: str, scores: Ints, target: NDArray[np.float64] | Ints, cente
 
 
 def curvatures(loss: str, scores: Ints) -> Floats:
-    """4p(1-p), or (1 - sum p^2) / (1 - 1/K), shape (n,)."""
+    """4p(1-p), (1 - sum p^2) / (1 - 1/K), or a `poisson` mean up to 1, shape (n,)."""
     found = means(loss, scores)
+    if loss == "poisson":
+        return np.minimum(found[0], 1.0, out=found[0])
     if loss == "logistic":
         rest = 1.0 - found[0]
         rest *= found[0]

@@ -25,7 +25,7 @@ from privledger.questions.cells import (
     to_edges,
 )
 from privledger.questions.grown import GrownCells, TreeCells
-from privledger.questions.links import MOST, curvatures, length, residuals, steps_of
+from privledger.questions.links import HIGHEST, MOST, curvatures, length, residuals, steps_of
 from privledger.questions.row_encoding import MOST_COLUMNS, STEP, RowEncoding
 from privledger.rounding import finite_array, moderate, number
 from privledger.tables.chunk import Rows
@@ -35,7 +35,8 @@ from privledger.tables.values import refuse
 FINER = 2.0**-6
 """By how much the grid of a linear gradient is finer than that of others: residuals are cut to
 steps that are longer by 2^8, an encoded row is whole already."""
-LOSSES = ("squared", "logistic", "softmax")
+NUMBERS = ("squared", "huber", "poisson")
+LOSSES = (*NUMBERS, "logistic", "softmax")
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
 TERMS: tuple[type, ...] = (*UPDATES, RowEncoding)
 """What moves a score: a value for every cell, or a weight for every column of a row."""
@@ -58,8 +59,9 @@ class Score:
     them once. Scale the target so that this is fine enough.
 
     Attributes:
-        loss: `squared` (target scaled to (y - center) / scale), `logistic` (two classes),
-            `softmax` (`width` classes).
+        loss: `squared` (target scaled to (y - center) / scale), `huber` (the same, but no gradient
+            beyond 1), `poisson` (the same of counts, whose mean is exp of the score), `logistic`
+            (two classes), `softmax` (`width` classes).
         start: shape (width,), public or released.
         width: coordinates of a score: 1, or the number of classes for softmax.
     """
@@ -79,7 +81,7 @@ class Score:
             raise InvalidValue("start", self.start.shape, "of shape (width,)")
         number("center", self.center)
         moderate("scale", self.scale)
-        if self.loss != "squared" and (self.center, self.scale) != (0.0, 1.0):
+        if self.loss not in NUMBERS and (self.center, self.scale) != (0.0, 1.0):
             raise InvalidValue("center, scale", self.loss, "left out: classes are not scaled")
         self._reach = _largest(self.start)
 
@@ -114,9 +116,9 @@ class Score:
         """Refuse a loss that does not fit the target, or cells that do not fit the table."""
         target = facts.schema.target
         classes = len(target.categories)
-        fits = {"squared": facts.schema.task == "regression" and self.width == 1,
-                "logistic": classes == 2 and self.width == 1,
-                "softmax": classes > 1 and self.width == classes}[self.loss]
+        fits = {"logistic": classes == 2 and self.width == 1,
+                "softmax": classes > 1 and self.width == classes}.get(
+                    self.loss, facts.schema.task == "regression" and self.width == 1)
         if not fits:
             raise SchemaError(f"a {self.loss} score of width {self.width} does not fit the target "
                               f"column {target.name!r}")
@@ -193,8 +195,10 @@ class _Running:
 
 
 def probabilities(loss: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean that a score stands for: identity, logistic, or softmax along the last axis."""
-    if loss == "squared":
+    """The mean that a score stands for: identity, exp, logistic, or softmax along the last axis."""
+    if loss == "poisson":
+        return np.exp(np.clip(scores, -16.0, HIGHEST))
+    if loss in NUMBERS:
         return scores
     if loss == "logistic":
         from scipy.special import expit
@@ -410,7 +414,7 @@ class Hessian(Block):
         return inside if every is None else np.multiply(every, inside, out=inside)
 
     def _all(self, rows: Rows) -> NDArray[np.float64] | None:
-        if self.score.loss == "squared":
+        if self.score.loss in ("squared", "huber"):
             return None
         scores, found = self.score.of(rows).scores, np.empty(rows.n)
         for at in runs(rows.n):

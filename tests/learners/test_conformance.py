@@ -122,6 +122,8 @@ OTHERS = [
     (LinearClassifier, {"delta": 1e-6, "n_steps": 9, "relation": "replace_one", "hinges": False}),
     (LinearRegressor, {"delta": 1e-6, "n_steps": 9, "gradient_clip": 0.4, "sampling_rate": 0.3,
                        "log_scale": False}),
+    (LinearRegressor, {"delta": 1e-6, "n_steps": 9, "loss": "poisson", "relation": "replace_one"}),
+    (LinearRegressor, {"delta": 1e-6, "n_steps": 9, "loss": "huber", "gradient_clip": 0.4}),
     (MarginalSynthesizer, {"delta": 1e-6, "relation": "replace_one", "rounds": 1}),
     (MarginalSynthesizer, {"delta": 1e-6, "degree": 1}), (Pairs, {"delta": 1e-6}),
     (MultinomialForestClassifier, {"variant": "multinomial", "n_trees": 2, "max_depth": 2}),

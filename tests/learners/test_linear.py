@@ -124,3 +124,25 @@ def test_steps_on_samples_get_most_of_the_budget(rate):
     whole, sampled = (one.rule.step_node(one.noise).noise_multiplier for one in made.values())
     assert sampled < max(1.5 * rate * whole, 1.0)
     assert pl.epsilon(made[rate].plan, 1e-6) <= 1.0
+
+
+@pytest.mark.parametrize("loss", ["huber", "poisson"])
+def test_losses_for_tails_and_counts(loss, tmp_path):
+    """Errors of Student's t; counts whose logarithm is linear. Bounds lie far below what comes
+    out; not a privacy test."""
+    rng = np.random.default_rng(3)
+    X, score = table("regression")
+    low, high = (-40.0, 40.0) if loss == "huber" else (0.0, 60.0)
+    truth = score if loss == "huber" else np.exp(1 + score / 2)
+    y = np.clip(score + rng.standard_t(1.5, len(score)) if loss == "huber" else
+                rng.poisson(truth), low, high).astype(float)
+    schema = pl.Schema("t", (*schema_of("regression").features,
+                             pl.Column("y", "numeric", "target", low, high)))
+    model = LinearRegressor(epsilon=2.0, delta=1e-6, schema=schema, loss=loss).fit(X, y)
+    found = model.predict(X)
+    assert np.square(found - truth).mean() < 0.15 * truth.var()
+    assert low <= found.min() and found.max() <= high
+    pl.save_model(model, tmp_path / "m.model")
+    np.testing.assert_array_equal(pl.load_model(tmp_path / "m.model").predict(X), found)
+    with pytest.raises(pl.PrivledgerError):
+        LinearRegressor(schema=schema, loss="log").plan()

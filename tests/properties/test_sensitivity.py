@@ -60,7 +60,8 @@ def queries(data, rng):
                    logistic.gradient(0.7), logistic.hessian(), pl.questions.ClassIs(1),
                    pl.questions.ClassIs(2)]
     else:
-        score = data.score("squared", [float(rng.normal())], center=5.0, scale=5.0)
+        score = data.score(str(rng.choice(["squared", "huber", "poisson"])),
+                           [float(rng.normal())], center=5.0, scale=5.0)
         blocks += [pl.questions.ColumnValue("", 5.0, 5.0), pl.questions.TargetShares(),
                    score.gradient(float(rng.uniform(0.01, 2))),
                    score.hessian()]

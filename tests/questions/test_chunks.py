@@ -53,6 +53,7 @@ def sums():
     squared, softmax = moved(number, "squared", 1), moved(classes, "softmax", 3)
     rows = Q.RowEncoding(("x", "z", "c"), (0, 0, 3), (0.1, -0.5, 0.0), (0.3, 0.01, 1.0),
                          (False, True, False), "hinge", 1.4, 3.0)
+    counted, bounded = moved(number, "poisson", 1), moved(number, "huber", 1)
     squared.add(rows, np.cos(np.arange(8.0)))
     softmax.add(rows, np.cos(np.arange(24.0)).reshape(8, 3))
     tree = number.root(number.bins(8)).grow([0], [3]).grow([1, 2], [5, 1])
@@ -63,7 +64,8 @@ def sums():
                       squared.gradient(0.7), squared.hessian(0.5),
                       Q.RowValues(("x", "z", ""), 1.5, "products"),
                       Q.RowValues(("x", ""), 0.9, "squares"),
-                      Q.LinearGradient(rows, 2.0, squared))),
+                      Q.LinearGradient(rows, 2.0, squared), counted.hessian(),
+                      Q.LinearGradient(rows, 0.5, counted), bounded.gradient(0.9))),
             (classes, (Q.Ones(), Q.ClassIs(1), softmax.gradient(0.4, filtered=True),
                        softmax.hessian(), Q.CustomValue(lambda t: t["z"] / 3, 9.0, "a row"),
                        Q.LinearGradient(rows, 0.7, softmax), Q.LinearGradient(rows, 1.0)))):

@@ -25,13 +25,14 @@ SCHEMAS = {
     "logistic": pl.Schema("b", (X, pl.Column("y", "categorical", "target", categories=(0, 1)))),
     "softmax": pl.Schema("k", (X, pl.Column("y", "categorical", "target",
                                             categories=(0, 1, 2))))}
+SCHEMAS |= dict.fromkeys(("huber", "poisson"), SCHEMAS["squared"])
 LOSSES = [*SCHEMAS]
 N = 23
 
 
 def rows_of(loss, seed, n=N):
     rng = np.random.default_rng(seed)
-    y = rng.uniform(-1, 1, n) if loss == "squared" else rng.integers(
+    y = rng.uniform(-1, 1, n) if SCHEMAS[loss].task == "regression" else rng.integers(
         0, 2 if loss == "logistic" else 3, n).astype(np.int32)
     return Rows(Columns(SCHEMAS[loss], (rng.uniform(0, 1, n),), n), y)
 
@@ -82,6 +83,10 @@ def test_tables_are_as_close_as_is_said():
     below = np.arange(0, 24 * 2**16, 5, dtype=np.int32)
     exact = np.array([math.exp(-s / 2**16) for s in below.tolist()])
     assert np.abs(links.exp_of(below) / exact - 1).max() <= 1e-15
+    (found,) = links.means("poisson", steps)
+    exact = np.exp(np.clip(steps / 2**16, -16, 8))
+    assert np.abs(found / exact - 1).max() <= 2e-15
+    np.testing.assert_allclose(Q.probabilities("poisson", steps / 2**16), exact, rtol=1e-15)
     rng = np.random.default_rng(0)
     scores = (rng.normal(0, 3, (2000, 4)) * 2**16).astype(np.int32)
     shares = np.exp(scores / 2**16 - scores.max(axis=1, keepdims=True) / 2**16)
@@ -114,6 +119,13 @@ def reference(loss, line, y):
     """Gradient and hessian of one record by Python's fractions."""
     if loss == "squared":
         return [Fraction(float(y)) - Fraction(line[0], 2**16)], Fraction(1)
+    if loss == "huber":
+        return [min(max(Fraction(float(y)) - Fraction(line[0], 2**16), -1), 1)], Fraction(1)
+    if loss == "poisson":
+        coarse, fine = links.exponentials()
+        below = min(max(8 * 2**16 - line[0], 0), 24 * 2**16)
+        mean = float(coarse[below >> 10] * fine[below & 1023]) / float(coarse[512])
+        return [Fraction(float(y)) - Fraction(mean)], min(Fraction(mean), Fraction(1))
     if loss == "logistic":
         place = min(max((line[0] + 4) // 8 + 2**17, 0), 2**18)
         p = Fraction(float(links.logistic_table()[place]))
