@@ -113,6 +113,21 @@ class Block:
         """
         raise NotImplementedError
 
+    @property
+    def finer(self) -> float:
+        """What its grid is multiplied with, a power of two."""
+        return 1.0
+
+    def on_grid(self, rows: Rows, norm: int, grid: float) -> NDArray[np.float64] | None:
+        """Contributions of norm at most `clip`, shape (n,) or (n, width), to be cut to the grid."""
+        return clipped(self, rows, norm)
+
+    def total(self, rows: Rows, norm: int, grid: float,
+              mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
+        """What these add up to over the records of `mask`, in grid steps, shape (1, width); None
+        where that is no quicker than one by one."""
+        return None
+
     def check(self, facts: TableFacts) -> None:
         """Refuse by name what the schema has no columns for."""
         raise NotImplementedError

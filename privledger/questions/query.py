@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from privledger.errors import InvalidValue
 from privledger.graph import Context
 from privledger.graph.additive import Laplace
-from privledger.questions.blocks import Block, ClassIs, clipped
+from privledger.questions.blocks import Block, ClassIs
 from privledger.questions.cells import Cells, MappedCells, depends_on_label
 from privledger.questions.one_voice import Manner, Voices, voices
 from privledger.questions.question import Ask, Derivation, Noise, derivation_of
-from privledger.questions.score import FINER, LinearGradient
 from privledger.questions.sums import DISCRETE, Recipe, add_noise, cell_sums, recipes, whole_recipe
 from privledger.rounding import up
 from privledger.tables.chunk import Rows
@@ -106,9 +105,8 @@ class Sum(Ask):
             return Summing((whole,), 2, relation=relation)
         made = recipes(mechanism, lambda norm: [self.sensitivity(block, relation, norm)
                                                 for block in self.blocks], self._per_class())
-        made = tuple(evolve(recipe, grid=recipe.grid * FINER, noise=recipe.noise / FINER)
-                     if type(block) is LinearGradient else recipe
-                     for recipe, block in zip(made, self.blocks, strict=True))
+        made = tuple(evolve(one, grid=one.grid * block.finer, noise=one.noise / block.finer)
+                     for one, block in zip(made, self.blocks, strict=True))
         return Summing(made, 1 if type(mechanism) is Laplace else 2, relation=relation,
                        shares=() if type(mechanism) is Laplace else mechanism.shares)
 
@@ -121,8 +119,7 @@ class Sum(Ask):
 
     def contributions(self, chunk: Rows, state: Summing) -> list[NDArray[np.float64] | None]:
         """Inside the guard: what every record adds to each block, clipped; None means one."""
-        return [block.on_grid(chunk, state.norm, recipe.grid) if type(block) is LinearGradient
-                else clipped(block, chunk, state.norm)
+        return [block.on_grid(chunk, state.norm, recipe.grid)
                 for block, recipe in zip(self.blocks, state.recipes, strict=True)]
 
     def sketch(self, chunk: Rows, state: Summing) -> tuple[NDArray[np.int64], ...]:
@@ -136,9 +133,10 @@ class Sum(Ask):
             return self.told(self.voices(chunk, state), state)
         cells, mask = self._places(chunk, state)
         if state.values is None and cells is None:
-            (block, *more), recipe = self.blocks, state.recipes[0]
-            if type(block) is LinearGradient and not more:
-                return (block.total(chunk, state.norm, recipe.grid, mask),)
+            whole = [block.total(chunk, state.norm, recipe.grid, mask)
+                     for block, recipe in zip(self.blocks, state.recipes, strict=True)]
+            if all(one is not None for one in whole):
+                return tuple(one for one in whole if one is not None)
         values = self.contributions(chunk, state) if state.values is None else state.values
         n_rows = chunk.n
         if mask is not None:

@@ -32,9 +32,6 @@ from privledger.tables.chunk import Rows
 from privledger.tables.columns import TableFacts
 from privledger.tables.values import refuse
 
-FINER = 2.0**-6
-"""By how much the grid of a linear gradient is finer than that of others: residuals are cut to
-steps that are longer by 2^8, an encoded row is whole already."""
 NUMBERS = ("squared", "huber", "poisson")
 LOSSES = (*NUMBERS, "logistic", "softmax")
 UPDATES: tuple[type, ...] = (TreeCells, GrownCells, CategoryCells, IntervalCells, CoinCells)
@@ -306,6 +303,7 @@ class LinearGradient(Block):
     clip: float
     score: Score | None = None
     signed = True
+    finer = 2.0**-6  # residuals are cut to steps that are longer by 2^8: an encoded row is whole
 
     def __attrs_post_init__(self) -> None:
         moderate("clip", self.clip)

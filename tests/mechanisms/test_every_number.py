@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
-from privledger.questions.closed_set import QUESTIONS
+from privledger.questions.closed_set import BLOCKS, QUESTIONS
 
 
 class OnlyFloat:
@@ -403,16 +403,16 @@ NO_NUMBERS = {
         "Score.updates.first",
         "Score.begin.n", "Score.apply.scores", "Score.apply.term", "Score.apply.values",
         "RowEncoding.weights.values", "RowEncoding.farthest.values",
-        "RowEncoding.moves.values", "RowEncoding.sums.factors", "LinearGradient.on_grid.norm",
-        "LinearGradient.on_grid.grid", "LinearGradient.total.norm", "LinearGradient.total.grid"],
+        "RowEncoding.moves.values", "RowEncoding.sums.factors"],
     "post-processing of released values": ["probabilities.scores"],
 }
 """Why a parameter that takes anything is not in `NUMBERS`."""
 ASKED = {"data", "prepare.mechanism", "check_chooser.mechanism", "sensitivity.norm", "sketch.state",
          "merge.a", "merge.b", "noted.state", "scores.merged", "scores.one", "picked.chosen",
          "finish.merged", "noised.merged", "at.step", "takes.answer",
+         "on_grid.norm", "on_grid.grid", "total.norm", "total.grid",
          "among.classes", "among.positions"}
-"""Of questions: the guard calls them on copies of its own (questions/question.py)."""
+"""Of questions and blocks: the guard calls them on copies of its own (questions/question.py)."""
 
 
 def released(ledger, data, rollover, cells=None):
@@ -483,7 +483,7 @@ def _nowhere():
 
 
 def test_no_parameter_is_forgotten():
-    kinds = {kind.__name__ for kind in QUESTIONS}
+    kinds = {kind.__name__ for kind in (*QUESTIONS, *BLOCKS)}
     excused = {name for names in NO_NUMBERS.values() for name in names} | {
         name for name in found() for kind, _, rest in [name.partition(".")]
         if kind in kinds and rest in ASKED}

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.questions import LinearGradient, RowEncoding
 from privledger.questions.row_encoding import STEP, log_scale, wave_of
-from privledger.questions.score import FINER
 from privledger.tables.chunk import Rows
 
 SCHEMA = pl.Schema("t", (
@@ -187,7 +186,7 @@ def test_a_product_is_what_its_short_records_add(encoding, loss, clip, norm, fin
         score = pl.questions.Score(loss, rng.normal(size=width))
         score.add(encoding, rng.normal(size=(encoding.count, width)[: 1 + (width > 1)]) * 3)
     block = LinearGradient(encoding, clip, score)
-    grid = 2.0**np.ceil(np.log2(clip * 2.0**fine)) * FINER
+    grid = 2.0**np.ceil(np.log2(clip * 2.0**fine)) * block.finer
     mask = rng.uniform(size=60) < 0.7
     each = block.on_grid(rows, norm, grid) / grid
     assert (each == np.rint(each)).all()

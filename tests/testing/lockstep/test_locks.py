@@ -23,7 +23,7 @@ import privledger as pl
 from privledger.guard import session as session_file
 from privledger.guard.vault import _vault_of
 from privledger.noise.seeded import generator
-from privledger.questions import asking, sums
+from privledger.questions import asking, blocks, sums
 from privledger.questions.asking import Members
 from privledger.questions.blocks import clipped
 from privledger.questions.query import Query
@@ -129,9 +129,7 @@ def test_noise_of_half_the_width_breaks_p3(monkeypatch):
 
 
 def test_a_clip_left_out_breaks_p3(monkeypatch):
-    from privledger.questions import query
-
-    monkeypatch.setattr(query, "clipped", lambda block, chunk, norm: (
+    monkeypatch.setattr(blocks, "clipped", lambda block, chunk, norm: (
         None if clipped(block, chunk, norm) is None else block.values(chunk)))
     monkeypatch.setattr(sums.np, "clip", lambda a, *rest, **named: a)
     assert "P3" in _premises("sgbdt", learner=SGBDTRegressor(gradient_clip=0.2, **SMALL))
