@@ -26,7 +26,7 @@ _HALF_ULP = 2.0**-53
 _SMALLEST = 1e-280
 MOST_STEPS = 4096
 GRID = 1 << 10
-"""Coefficients that the guard adds up by are whole steps of one over this."""
+"""Coefficients that the guard adds up by are whole steps of one over this, and at most this."""
 
 
 def dyadic(coefficients: Sequence[float]) -> tuple[float, ...]:
@@ -51,6 +51,11 @@ def whole_coefficients(node: Correlated) -> tuple[int, ...]:
         raise UnsupportedNode("the guard draws correlated noise for coefficients in whole steps of "
                               "2^-10 only: make them with privledger.nodes.dyadic. Nothing was "
                               "read")
+    if max(map(abs, steps)) > GRID**2:  # sums lie on a grid that is as fine as the noise asks for
+        raise UnsupportedNode("the guard draws correlated noise for coefficients of at most "
+                              f"{GRID} only: larger ones would raise what its grid cuts off. "
+                              "Divide all of them and the noise multiplier by one number, which "
+                              "changes no price. Nothing was read")
     return tuple(map(math.trunc, steps))
 
 

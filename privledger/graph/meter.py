@@ -146,6 +146,22 @@ class Meter:
         """Units not yet used (opened contexts excluded)."""
         return {unit: times for unit, times in self._left.items() if times}
 
+    def is_over(self, chain: tuple[Context, ...]) -> bool:
+        """Whether nothing is left under the last step of a derivation; no where it cannot be told.
+        """
+        opened = self._opened.get(chain[0].token)
+        if opened is None:
+            return False
+        _, meters, unit = opened
+        if len(chain) > 1:
+            inner = meters.get(chain[0].part)
+            return inner is not None and inner.is_over(chain[1:])
+        return len(meters) == unit_parts(unit) and all(one._is_spent() for one in meters.values())
+
+    def _is_spent(self) -> bool:
+        return not (self._open or self._runs or any(self._left.values())) and all(
+            self.is_over((step,)) for step, _, _ in self._opened.values())
+
     def _take(self, chain: tuple[Context, ...], leaf: Node, *, commit: bool) -> bool:
         if self._open:
             return True

@@ -69,7 +69,18 @@ def release(inside: Inside, mechanism: Any, query: Any, rollover: int,
     inside.charge(leaf, question.data.chain, question.noted(state), question.cell_count)
     if question.data.steps:
         inside.members.note(question.data)
-    return _answer(inside, task, noise)
+    answer = _answer(inside, task, noise)
+    _let_go(inside, question.data.chain)
+    return answer
+
+
+def _let_go(inside: Inside, chain: tuple[Context, ...]) -> None:
+    """Free the samples of a derivation that the plan has no release left for. A run was charged
+    when it began: while one goes on, all are kept."""
+    if not any(run.left for run in inside.runs.values()):
+        for place, step in enumerate(chain):
+            if step.is_sample and inside.meter.is_over(chain[:place + 1]):
+                inside.members.let_go(step)
 
 
 def _answer(inside: Inside, task: Task, noise: Noise) -> Any:
@@ -148,4 +159,8 @@ def _step(inside: Inside, question: RunStep, task: Task, noise: Noise) -> Any:
     left, run.left = run.left, 0  # until its answer is there
     answer = _answer(inside, evolve(task, question=own), noise)
     run.left = left - question.takes(answer)
+    for step in own.data.chain[len(question.data.chain):]:  # drawn for this answer alone
+        if step.is_sample:
+            inside.members.let_go(step)
+    _let_go(inside, question.data.chain)
     return answer

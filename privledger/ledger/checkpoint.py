@@ -219,9 +219,14 @@ _LENGTH = 65
 
 def state_folder() -> Path:
     """$XDG_STATE_HOME/privledger, or ~/.local/state/privledger: private to a user and a host. What
-    is relative lies where the command runs, maybe in another author's checkout: it is none."""
+    is relative lies where the command runs, maybe in another author's checkout: it is none. Nor is
+    a folder that another user owns or may write to: in its place stands one that cannot exist."""
     places = os.environ.get("XDG_STATE_HOME", ""), os.path.expanduser("~/.local/state")
-    return Path(next(filter(os.path.isabs, places), os.devnull)) / "privledger"
+    found = Path(next(filter(os.path.isabs, places), os.devnull)) / "privledger"
+    with suppress(OSError):  # one that is not there yet is made by this user
+        if not _is_ours(found.stat()):
+            return Path(os.devnull, "privledger")
+    return found
 
 
 def is_known(location: str, uuid: str, seal: str) -> bool:
@@ -257,8 +262,13 @@ def read_ours(path: Path, most: int) -> bytes:
         facts, data = read_plain(path, most)
     except OSError:
         return b""
-    return data if not hasattr(os, "geteuid") or (
-        facts.st_uid == os.geteuid() and not facts.st_mode & 0o022) else b""
+    return data if _is_ours(facts) else b""
+
+
+def _is_ours(facts: os.stat_result) -> bool:
+    """Whether this user owns it and no other may write to it."""
+    return not hasattr(os, "geteuid") or (
+        facts.st_uid == os.geteuid() and not facts.st_mode & 0o022)
 
 
 # Receipts: what a ledger looked like, in few values.

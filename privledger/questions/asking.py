@@ -197,7 +197,7 @@ class Members:
     session: str
     _asked: set[Context] = field(init=False, factory=set)
     _parts: dict[str, tuple[Cells, Array]] = field(init=False, factory=dict)
-    _samples: dict[Context, Array] = field(init=False, factory=dict)
+    _samples: dict[Context, Array | None] = field(init=False, factory=dict)
     _subsets: dict[tuple[tuple[str, int], ...], Rows] = field(init=False, factory=dict)
 
     def of(self, data: Derivation, rows: Rows) -> Rows:
@@ -230,11 +230,13 @@ class Members:
         for step in data.steps:
             if step.context.is_sample:
                 # Kept by the session, not with the data: another grant draws its own sample.
-                whole = evolve(step.context, part=0)  # an allocation's rounds are of one draw
-                drawn = self._samples.get(whole)
-                if drawn is None:
-                    drawn = self._samples[whole] = _drawn(
+                whole = _whole(step.context)
+                if whole not in self._samples:
+                    self._samples[whole] = _drawn(
                         rows.coins((self.session, whole.token)), whole, rows)
+                drawn = self._samples[whole]
+                if drawn is None:  # drawn anew it would be another one, which has no price
+                    raise NotGranted("the sample's last release was made. Nothing was read")
                 if whole.kind == "allocation":
                     drawn = drawn == step.context.part
                 result = drawn if result is None else result & drawn
@@ -270,9 +272,19 @@ class Members:
         """A release that was charged asks these samples."""
         self._asked |= _samples_of(data)
 
+    def let_go(self, sample: Context) -> None:
+        """The last release of a sample was made: who was in it is not kept any longer."""
+        if _whole(sample) in self._samples:
+            self._samples[_whole(sample)] = None
+
     def forget(self) -> None:
         """Let go of the copies of rows."""
         self._subsets.clear()
+
+
+def _whole(sample: Context) -> Context:
+    """What was drawn at once: the rounds of an allocation are of one draw."""
+    return evolve(sample, part=0)
 
 
 def _samples_of(data: Derivation) -> set[Context]:

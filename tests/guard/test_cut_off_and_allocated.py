@@ -13,6 +13,7 @@ from attrs import evolve
 import privledger as pl
 from privledger.broker.wire import WireDescriber, WireReader
 from privledger.graph import Context
+from privledger.guard.handle import _granted
 from privledger.noise.samplers import integers_below
 from privledger.questions.asking import _cut
 from privledger.questions.cells import CoinCells
@@ -406,3 +407,50 @@ def test_alternatives_that_begin_alike_within_a_sample_have_no_price(wrap):
         return
     with pytest.raises(pl.errors.UnsupportedNode, match="begin alike"):
         pl.epsilon(plan, 1e-6, relation)
+
+
+# --- what is kept of a sample ------------------------------------------------------------------
+
+KEPT = [
+    (pl.PoissonSample(0.5, pl.Repeat(TINY, 2)), lambda data: [data.poisson(0.5)] * 2),
+    (pl.nodes.RandomAllocation(3, TINY), lambda data: data.random_allocation(3)),
+    (pl.PoissonSample(0.5, pl.PoissonSample(0.5, TINY)), lambda data: [
+        data.poisson(0.5).poisson(0.5)]),
+]
+
+
+def gone(kept):
+    return sum(one is None for one in kept.values())
+
+
+@pytest.mark.parametrize(("node", "handles"), KEPT)
+def test_who_is_in_a_sample_is_kept_until_its_last_release(node, handles):
+    """A second draw under one name would have no price: what is gone is refused."""
+    ledger, data = guarded()
+    with ledger.request(pl.Repeat(node, 4), data) as session:
+        kept = _granted(session)._inside.members._samples
+        for _ in range(4):
+            asked, before = handles(data), gone(kept)
+            for place, handle in enumerate(asked):
+                members(session, handle)
+                assert (gone(kept) > before) is (place == len(asked) - 1)
+            assert gone(kept) == len(kept)
+            with ledger.request(TINY, data) as other, pytest.raises(pl.NotGranted):
+                other.release(TINY, asked[0].count())  # no sample is in that plan
+            with pytest.raises(pl.NotGranted):
+                session.release(TINY, asked[0].count())
+    assert ledger.verify() == []
+
+
+def test_a_sample_on_which_a_run_goes_on_is_kept():
+    ledger, data = guarded()
+    node = pl.PoissonSample(0.5, pl.Sequential((TINY, TINY)))
+    with ledger.request(node, data) as session:
+        handle, inside = data.poisson(0.5), _granted(session)._inside
+        first = members(session, handle)
+        (drawn,) = inside.members._samples.values()
+        going = inside.runs["run"] = type("Going", (), {"left": 1})()
+        assert (members(session, handle) == first).all()
+        assert next(iter(inside.members._samples.values())) is drawn
+        going.left = 0
+        del inside.runs["run"]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import privledger as pl
+from privledger.graph.correlated import GRID
 from privledger.guard.handle import _granted
 from privledger.noise.source import SystemSource
 from privledger.questions.query import Sum
+from privledger.questions.sums import grid_for
 from tests.engines.mischief import Mischief
 
 SCHEMA = pl.Schema("people", (
@@ -27,9 +31,9 @@ STEP = 2.0**-20
 
 
 def guarded(relation="add_remove", rows=None, **options):
-    given = {key: options.pop(key) for key in ("people",) if key in options}
+    named = {key: options.pop(key) for key in ("people",) if key in options}
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e12, 1e-6), relation=relation, **options)
-    return ledger, ledger.protect(X if rows is None else rows, Y, SCHEMA, **given)
+    return ledger, ledger.protect(X if rows is None else rows, Y, SCHEMA, **named)
 
 
 def matrix(node):
@@ -134,6 +138,8 @@ def test_a_sampled_step_draws_afresh():
         stream = data.correlated(2)
         rows = [session.release(node, stream.step(data.count())) for _ in range(40)]
         assert session.releases == 1
+        kept = _granted(session)._inside.members._samples  # each of them was of use once
+        assert len(kept) == 40 and set(kept.values()) == {None}
     sums = np.rint(pl.nodes.step_sums(node, rows))
     assert len(set(sums.tolist())) > 5  # all alike: below 1e-12
     assert 0 <= sums.min() <= sums.max() <= N
@@ -289,6 +295,8 @@ def refuses(node, ask, match, **options):
         data.count()), "takes part more often"),
     (pl.nodes.Correlated(TINY, (1.0, 0.1), 4, 1, 4), lambda data: data.correlated().step(
         data.count()), "dyadic"),
+    (pl.nodes.Correlated(pl.Gaussian(9.0), (1025.0, 1.0), 4, 1, 4),
+     lambda data: data.correlated().step(data.count()), "at most 1024"),
     (FULL, lambda data: data.count(), "no exact sampler for Correlated"),
     (TINY, lambda data: data.correlated().step(data.count()), "takes its Correlated node"),
     (FULL, lambda data: data.correlated().step(data.custom(len, 1.0, "said so")), "asserted"),
@@ -376,6 +384,14 @@ def test_people_are_in_one_group_with_all_their_rows():
     sums = np.rint(pl.nodes.step_sums(NODE, rows))
     assert sums[:4].sum() == N // 3
     assert np.array_equal(sums[:4], sums[4:8])
+
+
+@given(st.floats(0, 2**40), st.floats(1e-6, 1e6))
+def test_the_largest_coefficient_makes_the_grid_no_coarser_than_its_noise(noise, clip):
+    """What is cut off a sum is at most 2^-15 of the noise that undoing C leaves of it, or 2^-19 of
+    a clip."""
+    most = grid_for(clip, noise * clip)
+    assert most <= max(2.0**-19 * clip, 2.0**-15 * noise * clip / GRID)
 
 
 def test_cut_towards_zero():

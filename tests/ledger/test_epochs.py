@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sqlite3
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -237,6 +238,23 @@ def test_one_in_the_working_directory_is_none(place, tmp_path, monkeypatch, home
     assert read_once(store).view.sealed is None
     assert (read_once(store).view.sealed is None) is (home is None)
     store.close()
+
+
+@pytest.mark.parametrize("change", ["group may write", "others may write", "of another user"])
+def test_a_folder_that_others_may_write_to_is_not_used(place, tmp_path, monkeypatch, change):
+    """Its files may all be ours: who may write to a folder may put old ones back."""
+    folder, ours = tmp_path / "state" / "privledger", os.geteuid()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    if change == "of another user":
+        monkeypatch.setattr(os, "geteuid", lambda: ours + 1)
+    else:
+        folder.chmod(0o720 if change.startswith("group") else 0o702)
+    assert checkpoint.state_folder() == Path(os.devnull, "privledger")
+    assert found(place) == found(place) == (False, [])
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    monkeypatch.setattr(os, "geteuid", lambda: ours)
+    folder.chmod(0o700)
+    assert found(place) == (True, [])
 
 
 def test_other_code_reads_everything_again(place, monkeypatch):
