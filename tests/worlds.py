@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 import privledger as pl
 from privledger.noise.source import SystemSource
 
-PEOPLE = pl.Schema("people", (
-    pl.Column("size", "numeric", "feature", 0.0, 1.0),
-    pl.Column("colour", "categorical", "feature", categories=("red", "green")),
-    pl.Column("kind", "categorical", "target", categories=("a", "b", "c"))))
+
+def schema_of(name, features, **target):
+    """A schema of public ranges (pairs) and categories (lists): features, then the target."""
+    def column(role, name, values):
+        if isinstance(values, tuple):
+            return pl.Column(name, "numeric", role, *values)
+        return pl.Column(name, "categorical", role, categories=tuple(values))
+
+    return pl.Schema(name, (*(column("feature", *one) for one in features.items()),
+                            *(column("target", *one) for one in target.items())))
+
+
+PEOPLE = schema_of("people", {"size": (0.0, 1.0), "colour": ["red", "green"]}, kind=["a", "b", "c"])
 SIXTY = 60
 SIXTY_X = {"size": np.arange(SIXTY) / SIXTY,
            "colour": np.array(["red", "green"], dtype=object)[np.arange(SIXTY) % 2]}
 SIXTY_Y = np.array(["a", "b", "c"])[np.arange(SIXTY) % 3]
-SIZES = pl.Schema("made up", (pl.Column("size", "numeric", "feature", 0, 1),
-                              pl.Column("y", "numeric", "target", 0, 20)))
-MADE_UP = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1),
-    pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-    pl.Column("y", "numeric", "target", 0, 20)))
+SIZES = schema_of("made up", {"size": (0, 1)}, y=(0, 20))
+MADE_UP = schema_of("made up", {"size": (0, 1), "colour": ["red", "green", "blue"]}, y=(0, 20))
 
 
 class Silent(SystemSource):
@@ -30,11 +37,19 @@ class Silent(SystemSource):
         return np.zeros(size, dtype=np.int64)
 
 
+def protected(budget, *table, place=None, **options):
+    """(ledger, data) of a table behind a new ledger; options of `Ledger.create` and `protect`."""
+    theirs = {name: options.pop(name) for name in (
+        "name", "public_features", "unlabelled", "people", "engine", "spool") if name in options}
+    ledger = pl.Ledger.create(place, budget=budget, **options)
+    return ledger, ledger.protect(*table, **theirs)
+
+
 def sixty(relation="add_remove", people=None, **options):
     """(ledger, data) of sixty rows that nearly no noise hides, with any number of releases."""
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e12, 1e-6), relation=relation, **options)
     more = {} if people is None else {"people": people}
-    return ledger, ledger.protect(SIXTY_X, SIXTY_Y, PEOPLE, **more)
+    return protected(pl.Budget(1e12, 1e-6), SIXTY_X, SIXTY_Y, PEOPLE, relation=relation, **more,
+                     **options)
 
 
 def made_up(n, seed=0):
@@ -53,3 +68,22 @@ def refuses(ledger, data, mechanism, query, error=pl.errors.UnsupportedNode, mat
             session.release(mechanism, query)
         assert session.releases == 0
     assert data._vault.opened == 0
+
+
+def refused(error, *calls, match=None):
+    """Each of the calls is refused in this way."""
+    import pytest
+
+    for call in calls:
+        with pytest.raises(error, match=match):
+            call()
+
+
+def together(n, work):
+    """So many threads do it at once, each to its end."""
+    threads = [threading.Thread(target=work) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()

@@ -1,11 +1,10 @@
 """Calibration of any one parameter: it meets the target, and a little more does not."""
 
-from __future__ import annotations
-
 import pytest
 
 import privledger as pl
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 NOISES = [
     (lambda z: pl.Repeat(pl.PoissonSample(0.1, pl.Gaussian(z)), 200), 1.0, 1e-6, "add_remove"),
@@ -18,8 +17,7 @@ NOISES = [
     (lambda z: pl.nodes.AsReplaceOne(pl.Repeat(pl.DiscreteGaussian(z), 5)), 1.0, 1e-6,
      "replace_one"),
     (lambda z: pl.Parallel([pl.Gaussian(z), pl.Laplace(2 * z)]), 0.7, 1e-6, "add_remove"),
-    (lambda z: pl.SparseVector(z, 2 * z, 3), 1.0, 0.0, "add_remove"),
-]
+    (lambda z: pl.SparseVector(z, 2 * z, 3), 1.0, 0.0, "add_remove")]
 
 
 @all_cases(("build", "epsilon", "delta", "relation"), NOISES)
@@ -32,8 +30,7 @@ def test_the_noise_meets_the_target_and_less_noise_does_not(build, epsilon, delt
 @pytest.mark.parametrize("build", [
     lambda q: pl.Repeat(pl.PoissonSample(q, pl.Gaussian(1.0)), 100),
     lambda e: pl.Repeat(pl.Exponential(e), 30),
-    lambda e: pl.Sequential([pl.PermuteAndFlip(e), pl.Gaussian(9.0)]),
-])
+    lambda e: pl.Sequential([pl.PermuteAndFlip(e), pl.Gaussian(9.0)])])
 def test_the_largest_parameter(build):
     found = pl.calibrate(build, 1.0, 1e-6, largest=True)
     assert pl.epsilon(build(found), 1e-6) <= 1.0
@@ -50,10 +47,9 @@ def test_the_largest_number_of_rounds(node):
 
 
 def test_what_cannot_be_met_is_refused():
-    with pytest.raises(pl.InvalidValue):
-        pl.calibrate(lambda z: pl.Sequential([pl.Laplace(0.5), pl.Gaussian(z)]), 1.0, 1e-6)
-    with pytest.raises(pl.InvalidValue):
-        pl.calibrate(lambda n: pl.Repeat(pl.Gaussian(0.1), n), 1.0, 1e-6, whole=True)
+    refused(pl.InvalidValue, lambda: pl.calibrate(lambda z: pl.Sequential([pl.Laplace(0.5),
+            pl.Gaussian(z)]), 1.0, 1e-6), lambda: pl.calibrate(lambda n: pl.Repeat(pl.Gaussian(0.1),
+            n), 1.0, 1e-6, whole=True))
 
 
 def always_wrong(parameter):
@@ -67,11 +63,9 @@ def always_wrong(parameter):
     (lambda z: pl.Repeat(pl.Gaussian(1.0), -3), pl.InvalidValue, "count"),
     (lambda z: None, pl.InvalidValue, "node"),
     (lambda z: pl.Gaussian(noise=z), TypeError, "noise"),
-    (lambda z: [][5], IndexError, "list index"),
-])
+    (lambda z: [][5], IndexError, "list index")])
 def test_what_went_wrong_in_the_builder_is_what_is_raised(build, kind, words, options):
-    with pytest.raises(kind, match=words):
-        pl.calibrate(build, 1.0, 1e-6, **options)
+    refused(kind, lambda: pl.calibrate(build, 1.0, 1e-6, **options), match=words)
 
 
 def test_a_refusal_of_some_parameters_is_the_cause():
@@ -89,8 +83,7 @@ def test_a_refusal_of_some_parameters_is_the_cause():
 @all_cases("build", [
     pl.Laplace, pl.PermuteAndFlip, pl.DiscreteLaplace, pl.Exponential,
     lambda z: pl.Sequential([pl.Laplace(z), pl.Laplace(3 * z)]),
-    lambda z: pl.Parallel([pl.Laplace(z)] * 2), lambda z: pl.nodes.Group(3, pl.Laplace(z)),
-])
+    lambda z: pl.Parallel([pl.Laplace(z)] * 2), lambda z: pl.nodes.Group(3, pl.Laplace(z))])
 def test_all_the_noise_that_a_node_allows_is_searched(build, epsilon):
     """Laplace had no answer at epsilon 1e-12, and a thousand times too much noise at 1e9."""
     largest = build in (pl.PermuteAndFlip, pl.DiscreteLaplace, pl.Exponential)
@@ -119,10 +112,8 @@ def test_a_node_that_allows_less_noise_than_is_searched():
 
 @pytest.mark.parametrize("epsilon", [1e-141, 1e-300])
 def test_what_no_allowed_noise_reaches_is_refused(epsilon):
-    with pytest.raises(pl.InvalidValue, match="within reach"):
-        pl.calibrate(pl.Laplace, epsilon)
-    with pytest.raises(pl.InvalidValue, match="delta"):
-        pl.calibrate(pl.Gaussian, epsilon)
+    refused(pl.InvalidValue, lambda: pl.calibrate(pl.Laplace, epsilon), match="within reach")
+    refused(pl.InvalidValue, lambda: pl.calibrate(pl.Gaussian, epsilon), match="delta")
 
 
 def test_rounds_are_counted_up_to_what_repeat_allows():

@@ -1,7 +1,5 @@
 """Correlated noise: what a record moves is never more than the bound, which is exact for bands."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.errors import InvalidMechanism, InvalidValue
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 correlated = pl.nodes.correlated_gaussian
 
@@ -109,8 +108,7 @@ def test_what_is_no_strategy_is_refused(wrong):
 @pytest.mark.parametrize("wrong", [[[True]], [["1"]], [[float("nan")]], [[float("inf")]],
                                    np.array([[True]]), [[1.0, 0.0], [True, 1.0]]])
 def test_what_is_no_number_is_refused(wrong):
-    with pytest.raises(InvalidValue):
-        correlated(wrong, 1.0, separation=1, participations=1)
+    refused(InvalidValue, lambda: correlated(wrong, 1.0, separation=1, participations=1))
 
 
 @pytest.mark.parametrize("rule", ["plain", "if it showed", "other way"])
@@ -144,9 +142,8 @@ def test_cyclic_samples_cost_no_less_than_two_blocks_seen_in_full(rule, added):
 
 
 def test_bands_wider_than_the_groups_overlap_and_are_refused():
-    with pytest.raises(InvalidMechanism):
-        pl.nodes.cyclic_poisson([1.0, 0.5, 0.2], 1.0, rate=0.1, groups=2, steps=10)
-    with pytest.raises(InvalidMechanism):
-        pl.nodes.cyclic_poisson([0.0], 1.0, rate=0.1, groups=2, steps=10)
+    refused(InvalidMechanism, lambda: pl.nodes.cyclic_poisson([1.0, 0.5, 0.2], 1.0, rate=0.1,
+            groups=2, steps=10), lambda: pl.nodes.cyclic_poisson([0.0], 1.0, rate=0.1, groups=2,
+            steps=10))
     long = pl.nodes.cyclic_poisson([0.9, 0.4], 1.0, rate=0.01, groups=100, steps=10**7)
     assert pl.epsilon(long, 1e-6) < pl.epsilon(pl.Repeat(long.node, 10**7), 1e-6)

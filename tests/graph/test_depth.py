@@ -1,7 +1,5 @@
 """A plan is nested at most 100 deep; whoever reads one says so before walking it."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 
@@ -14,6 +12,7 @@ from privledger.graph.nodes import COMPOSITE_TYPES, from_json
 from privledger.ledger import audit
 from tests.all_cases import all_cases
 from tests.bodies import lines_of, stored
+from tests.worlds import protected, refused, schema_of
 
 G = pl.Gaussian(30.0)
 WRAPS = {
@@ -30,8 +29,7 @@ WRAPS = {
     "AsReplaceOne": pl.nodes.AsReplaceOne,
     "LabelOnly": pl.nodes.LabelOnly,
     "Federated": lambda node: pl.nodes.Federated(node, 1, 0),
-    "Tuning": lambda node: pl.nodes.Tuning(node, success=0.5),
-}
+    "Tuning": lambda node: pl.nodes.Tuning(node, success=0.5)}
 JSON = {"node": "Gaussian", "noise_multiplier": 30.0}
 
 
@@ -82,8 +80,7 @@ def test_lists_of_lists_are_refused(field):
     deep = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(pl.errors.InvalidPlan, match="list of lists"):
-        from_json(JSON | {field: deep})
+    refused(pl.errors.InvalidPlan, lambda: from_json(JSON | {field: deep}), match="list of lists")
 
 
 @pytest.mark.parametrize("name", ["Sequential", "Repeat", "Parallel", "OneOf", "IndividualFilter",
@@ -99,7 +96,7 @@ def test_the_deepest_plan_has_a_price_and_a_meter(name):
 
 def test_the_deepest_plan_is_granted_and_verified():
     ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-6))
-    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("s", {"x": (0.0, 1.0)})
     data = ledger.protect({"x": [0.5]}, schema)
     with ledger.request(nested(WRAPS["Sequential"], MAX_DEPTH), data, delta=1e-6) as session:
         session.release(G, data.count())
@@ -114,19 +111,16 @@ def test_a_depth_that_was_written_over_is_not_believed():
     for _ in range(5000):
         plan = pl.Repeat(plan, 1)
         object.__setattr__(plan, "_depth", 1)
-    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
-        pl.nodes.to_json(plan)
+    refused(pl.errors.InvalidPlan, lambda: pl.nodes.to_json(plan), match="at most 100 deep")
 
 
 def test_a_plan_that_holds_itself_is_refused():
     plan = pl.Repeat(G, 1)
     object.__setattr__(plan, "node", plan)
-    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
-        check_depth(plan)
+    refused(pl.errors.InvalidPlan, lambda: check_depth(plan), match="at most 100 deep")
     table = {"node": "Repeat", "count": 1}
     table["inner"] = table
-    with pytest.raises(pl.errors.InvalidPlan, match="at most 100 deep"):
-        from_json(table)
+    refused(pl.errors.InvalidPlan, lambda: from_json(table), match="at most 100 deep")
 
 
 def test_a_plan_that_unfolds_without_end_is_refused():
@@ -134,8 +128,7 @@ def test_a_plan_that_unfolds_without_end_is_refused():
     plan = G
     for _ in range(60):
         plan = pl.Sequential([plan, plan])
-    with pytest.raises(pl.errors.InvalidPlan, match=str(MOST_NODES)):
-        pl.nodes.to_json(plan)
+    refused(pl.errors.InvalidPlan, lambda: pl.nodes.to_json(plan), match=str(MOST_NODES))
 
 
 def test_events_are_read_within_the_same_limits():
@@ -152,9 +145,7 @@ def test_events_are_read_within_the_same_limits():
 
 def history_of(depth):
     """A history with a chain that holds, whose only grant has a plan nested that deep."""
-    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-6))
-    data = ledger.protect({"x": [0.5]}, pl.Schema("s", (
-        pl.Column("x", "numeric", "feature", 0.0, 1.0),)))
+    ledger, data = protected(pl.Budget(3.0, 1e-6), {"x": [0.5]}, schema_of("s", {"x": (0.0, 1.0)}))
     ledger.request(G, data).close()
     return stored(*((kind, body | ({"plan": nested_json(depth)} if kind == "granted" else {}))
                     for kind, body in lines_of(ledger)))

@@ -1,7 +1,5 @@
 """dp_accounting's events: there and back, never cheaper, and refused where nothing is proved."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re
@@ -16,6 +14,7 @@ import privledger as pl
 from privledger.graph import dp_events, every_dp_event, holds
 from privledger.graph.nodes import NODE_TYPES
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 dp = pytest.importorskip("dp_accounting")
 dp_event = pytest.importorskip("dp_accounting.dp_event")
@@ -62,15 +61,13 @@ READ = [
     (dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 2.0), "add_remove",
      pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G)),
     (dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 2.0), "replace_one",
-     pl.nodes.AsReplaceOne(pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G))),
-]
+     pl.nodes.AsReplaceOne(pl.nodes.TruncatedPoissonSample(0.1, 20, 100, G)))]
 REFUSED = [
     dp_event.NonPrivateDpEvent(), dp_event.UnsupportedDpEvent(),
     dp_event.SampledWithReplacementDpEvent(100, 5, EG),
     dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4),
     dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]),
-    dp_event.ZCDpEvent(0.5, 0.5),
-]
+    dp_event.ZCDpEvent(0.5, 0.5)]
 
 
 @all_cases(("event", "relation", "node"), READ, ids=str)
@@ -106,11 +103,9 @@ def test_a_subclass_or_a_stranger_is_refused():
 
 @pytest.mark.parametrize(("event", "relation"), [
     (dp_event.RandomizedResponseDpEvent(0.5, 4), "add_remove"),
-    (dp_event.SampledWithoutReplacementDpEvent(100, 5, EG), "add_remove"),
-])
+    (dp_event.SampledWithoutReplacementDpEvent(100, 5, EG), "add_remove")])
 def test_the_other_relation_is_refused(event, relation):
-    with pytest.raises(pl.errors.RelationMismatch):
-        pl.nodes.from_dp_event(event, relation)
+    refused(pl.errors.RelationMismatch, lambda: pl.nodes.from_dp_event(event, relation))
 
 
 NAN = math.nan
@@ -135,8 +130,7 @@ NAN = math.nan
         (100, 0.1, True, 2.0), (100, 0.1, 20, 0.0), (100, NAN, 20, 2.0))),
 ], ids=str)
 def test_an_impossible_number_is_refused(event):
-    with pytest.raises(pl.InvalidValue):
-        pl.nodes.from_dp_event(event)
+    refused(pl.InvalidValue, lambda: pl.nodes.from_dp_event(event))
 
 
 @pytest.mark.parametrize("event", [
@@ -146,8 +140,7 @@ def test_an_impossible_number_is_refused(event):
     dp_event.SampledWithoutReplacementDpEvent(100, NAN, EG),
 ], ids=str)
 def test_an_impossible_number_is_refused_for_replace_one(event):
-    with pytest.raises(pl.InvalidValue):
-        pl.nodes.from_dp_event(event, "replace_one")
+    refused(pl.InvalidValue, lambda: pl.nodes.from_dp_event(event, "replace_one"))
 
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch):
@@ -155,9 +148,8 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(dp_events.importlib, "import_module", missing)
-    for call in (lambda: pl.nodes.from_dp_event(EG), lambda: pl.nodes.to_dp_event(G)):
-        with pytest.raises(pl.errors.UnsupportedNode, match="pip install dp-accounting"):
-            call()
+    refused(pl.errors.UnsupportedNode, lambda: pl.nodes.from_dp_event(EG),
+            lambda: pl.nodes.to_dp_event(G), match="pip install dp-accounting")
 
 
 # --- there and back ---------------------------------------------------------------------------
@@ -167,8 +159,7 @@ leaves = st.one_of(
     st.builds(pl.Gaussian, noises), st.builds(pl.Laplace, noises),
     st.builds(pl.AssertedZCDP, st.floats(1e-3, 2), st.just(dp_events.WHY)),
     st.builds(pl.Asserted, st.floats(1e-3, 2), st.just(dp_events.WHY)),
-    st.just(pl.Sequential([])),
-)
+    st.just(pl.Sequential([])))
 samples = st.builds(
     pl.PoissonSample, st.floats(0.01, 1.0),
     st.builds(pl.Gaussian, noises) | st.builds(pl.Repeat, st.builds(pl.Gaussian, noises),
@@ -276,8 +267,7 @@ INEXACT = [
     (pl.nodes.FixedSizeSample(5, 100, G), "replace_one"),
     (pl.nodes.FixedSizeSample(5, 100, pl.nodes.AsReplaceOne(G)), "replace_one"),
     (pl.Sequential([pl.TopK(2, 0.1), pl.nodes.Group(2, G), G]), "add_remove"),
-    (pl.nodes.Tuning(pl.Exponential(0.5), success=0.1), "add_remove"),
-]
+    (pl.nodes.Tuning(pl.Exponential(0.5), success=0.1), "add_remove")]
 
 
 @all_cases(("node", "relation"), INEXACT, ids=str)
@@ -394,8 +384,7 @@ def test_what_no_event_says_leaves_the_others_said():
     assert [type(one).__name__ for one in event.events] == [
         "GaussianDpEvent", "ZCDpEvent", "UnsupportedDpEvent"]
     assert (sum(how.weaker.values()), sum(how.unsaid.values())) == (1, 1)
-    with pytest.raises(pl.errors.UnsupportedNode):
-        pl.nodes.to_dp_event(pl.Sequential([G, rough]))
+    refused(pl.errors.UnsupportedNode, lambda: pl.nodes.to_dp_event(pl.Sequential([G, rough])))
 
 
 def test_nothing_is_said_about_whole_records_by_a_promise_about_labels():
@@ -407,8 +396,7 @@ def test_nothing_is_said_about_whole_records_by_a_promise_about_labels():
 def test_a_sample_of_what_cannot_be_said_is_said_as_a_whole():
     """Its inside alone would be a statement about another mechanism."""
     event, how = every_dp_event(pl.Sequential([pl.PoissonSample(0.1, HARD), G]), "add_remove")
-    assert [type(one).__name__ for one in event.events] == [
-        "UnsupportedDpEvent", "GaussianDpEvent"]
+    assert [type(one).__name__ for one in event.events] == ["UnsupportedDpEvent", "GaussianDpEvent"]
     assert sum(how.unsaid.values()) == 1
     assert not how.weaker
 
@@ -475,8 +463,7 @@ def test_other_noise_is_doubled_or_refused_there(event):
 
 def test_without_that_accountant_nothing_is_written_that_another_prices_too_low():
     node = pl.nodes.AsReplaceOne(G)
-    with pytest.raises(pl.errors.UnsupportedNode):
-        pl.nodes.to_dp_event(node, "replace_one")
+    refused(pl.errors.UnsupportedNode, lambda: pl.nodes.to_dp_event(node, "replace_one"))
     with pytest.raises(pl.errors.InvalidValue):
         pl.nodes.to_dp_event(node, "replace_one", accountant="rdp")
     inner = pl.nodes.AsReplaceOne(pl.Exponential(1.0))

@@ -1,7 +1,5 @@
 """Two prices of a federation: declared and alone, from the node to every reader."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -24,14 +22,14 @@ from privledger.ledger.view import view_of
 from privledger.nodes import Federated, alone
 from tests.all_cases import all_cases
 from tests.alone import verify_history
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
+SCHEMA = schema_of("one", {"x": (-1.0, 1.0)})
 DELTA = 1e-6
 NODES = st.sampled_from([
     pl.Gaussian(6.0), pl.Repeat(pl.Gaussian(9.0), 4), pl.Gaussian(5.0, (0.5, 0.5)),
     pl.Sequential([pl.Gaussian(20.0), pl.Parallel([pl.Gaussian(7.0), pl.Gaussian(8.0)])]),
-    pl.PoissonSample(0.1, pl.Gaussian(3.0)), pl.nodes.OneOf([pl.Gaussian(4.0), pl.Gaussian(5.0)]),
-])
+    pl.PoissonSample(0.1, pl.Gaussian(3.0)), pl.nodes.OneOf([pl.Gaussian(4.0), pl.Gaussian(5.0)])])
 ROSTERS = st.integers(1, 50).flatmap(
     lambda parties: st.tuples(st.just(parties), st.integers(0, parties - 1)))
 
@@ -88,11 +86,9 @@ SHARED = {"noise": "shared"}
     {"noise": "half"}, {"node": "Gaussian"}, {"node": Federated(pl.Gaussian(1.0), 2, 1)} | SHARED,
     {"node": pl.Laplace(1.0)} | SHARED, {"node": pl.nodes.Group(2, pl.Gaussian(1.0))} | SHARED,
     {"node": pl.IndividualFilter("gdp", 1.0)} | SHARED,
-    {"node": pl.Repeat(pl.Gaussian(0.0099), 2)} | SHARED,
-])
+    {"node": pl.Repeat(pl.Gaussian(0.0099), 2)} | SHARED])
 def test_what_cannot_be_is_refused(wrong):
-    with pytest.raises((pl.errors.InvalidMechanism, pl.InvalidValue)):
-        Federated(**(NODE | wrong))
+    refused((pl.errors.InvalidMechanism, pl.InvalidValue), lambda: Federated(**(NODE | wrong)))
 
 
 def test_shared_noise_is_one_gaussian_within_what_bends_a_price():
@@ -178,8 +174,7 @@ def test_every_reader_prints_both(tmp_path, noise):
     line = next(line for line in found.stdout.splitlines() if "declared" in line)
     figures = [float(line.split(f"{word} epsilon ")[1].split()[0].rstrip(","))
                for word in ("declared", "alone")]
-    assert figures == pytest.approx([one.declared.epsilon.value, one.alone.epsilon.value],
-                                    rel=1e-4)
+    assert figures == pytest.approx([one.declared.epsilon.value, one.alone.epsilon.value], rel=1e-4)
 
 
 @all_cases("noise", ["local", "shared"])

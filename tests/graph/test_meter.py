@@ -1,7 +1,5 @@
 """The meter: a plan is a multiset of units, and nothing is admitted twice."""
 
-from __future__ import annotations
-
 import pytest
 
 import privledger as pl
@@ -131,8 +129,7 @@ def test_contexts_nest_in_the_reserved_order():
 
 @pytest.mark.parametrize("other", [
     pl.IndividualFilter("gdp", 1.0 + 2**-52), pl.IndividualFilter("gdp", 1e9),
-    pl.IndividualFilter("renyi", 1.0, 8.0),
-])
+    pl.IndividualFilter("renyi", 1.0, 8.0)])
 def test_a_filter_of_other_caps_does_not_match(other):
     refused(Meter(GDP), (filtered(other),), G)
 

@@ -1,7 +1,5 @@
 """Nodes check themselves; JSON goes there and back; the view shows every node once."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -11,6 +9,7 @@ import privledger as pl
 from privledger.graph import canonical
 from privledger.graph.nodes import NODE_TYPES
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 G, L = pl.Gaussian(1.0), pl.Laplace(1.0)
 EVERY = [
@@ -39,8 +38,7 @@ EVERY = [
     pl.nodes.Federated(pl.Repeat(G, 3), 5, 4), pl.nodes.Federated(L, 1, 0, 1, "anybody"),
     pl.nodes.Federated(G, 20, 3, 10, "parties", "shared"),
     pl.nodes.Tuning(pl.Sequential([G, L]), shape=-0.5, success=0.25),
-    pl.nodes.Tuning(L, "poisson", mean=3.0), pl.nodes.LabelOnly(pl.Repeat(L, 2)),
-]
+    pl.nodes.Tuning(L, "poisson", mean=3.0), pl.nodes.LabelOnly(pl.Repeat(L, 2))]
 
 
 def test_every_node_type_is_among_them():
@@ -103,11 +101,9 @@ def test_canonical_json_is_canonical():
     {"node": "Tuning", "inner": {"node": "Public"}, "success": 0.5, "shape": -1},
     {"node": "Tuning", "inner": {"node": "Public"}, "success": 0.5, "mean": 1},
     {"node": "Tuning", "inner": {"node": "Public"}, "distribution": "poisson"},
-    {"node": "Tuning", "inner": {"node": "Public"}, "distribution": ["poisson"], "mean": 1},
-])
+    {"node": "Tuning", "inner": {"node": "Public"}, "distribution": ["poisson"], "mean": 1}])
 def test_malformed_json_is_an_invalid_value(value):
-    with pytest.raises(pl.InvalidValue):
-        pl.nodes.from_json(value)
+    refused(pl.InvalidValue, lambda: pl.nodes.from_json(value))
 
 
 @all_cases("build", [
@@ -116,11 +112,9 @@ def test_malformed_json_is_an_invalid_value(value):
     lambda: pl.PoissonSample(0.1, "G"), lambda: pl.nodes.Group(2, 5),
     lambda: pl.IndividualFilter("pure", 1.0), lambda: pl.IndividualFilter("gdp", 1.0, 2.0),
     lambda: pl.IndividualFilter("renyi", 1.0), lambda: pl.IndividualFilter("gdp", 1.0, node=3),
-    lambda: pl.epsilon("G", 1e-6), lambda: pl.epsilon(None, 1e-6),
-])
+    lambda: pl.epsilon("G", 1e-6), lambda: pl.epsilon(None, 1e-6)])
 def test_a_malformed_node_is_refused(build):
-    with pytest.raises(pl.InvalidValue):
-        build()
+    refused(pl.InvalidValue, build)
 
 
 def test_lists_become_tuples():
@@ -143,8 +137,7 @@ def test_view_has_one_vertex_per_node_and_counts_repeats():
                      "0.0.1": "PoissonSample", "0.0.1.0": "Repeat", "0.0.1.0.0": "Laplace"}
     assert tree.nodes["0.0.1.0.0"]["multiplicity"] == 10
     assert tree.number_of_edges() == len(kinds) - 1
-    with pytest.raises(Exception, match="[Ff]rozen"):
-        tree.add_node("new")
+    refused(Exception, lambda: tree.add_node("new"), match="[Ff]rozen")
 
 
 @all_cases("node", EVERY, ids=lambda node: pl.nodes.label(node)[:30])

@@ -1,7 +1,5 @@
 """Per-record prices of nodes: they agree with the node's own price, or are refused."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,20 +8,19 @@ import pytest
 import privledger as pl
 from tests.accounting import contour
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 ORDERS = [1.5, 2.0, 4.0, 16.0, 64.0]
 G, L = pl.Gaussian(1.3), pl.Laplace(2.0, 1.5)
 SAMPLED_LAPLACE = [  # several on one sample are priced as one, which is looser
     pl.PoissonSample(0.05, L), pl.PoissonSample(0.1, pl.Sequential([L, pl.Repeat(L, 2)])),
-    pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, L), pl.Repeat(L, 2), pl.nodes.Public("n")]), 5),
-]
+    pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, L), pl.Repeat(L, 2), pl.nodes.Public("n")]), 5)]
 NODES = [
     G, L, pl.Gaussian(2.0, (0.25, 0.75)), pl.PoissonSample(0.05, G),
     pl.PoissonSample(1.0, G), pl.PoissonSample(0.1, pl.Repeat(G, 3)),
     pl.PoissonSample(0.1, pl.Sequential([G, pl.nodes.PostProcess("mean")])),
     pl.Repeat(G, 7), pl.Repeat(pl.PoissonSample(0.05, G), 100), pl.Sequential([G, L, G]),
-    pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, G), pl.Repeat(L, 2), pl.nodes.Public("n")]), 5),
-]
+    pl.Repeat(pl.Sequential([pl.PoissonSample(0.2, G), pl.Repeat(L, 2), pl.nodes.Public("n")]), 5)]
 
 
 @all_cases("node", NODES, ids=pl.nodes.label)
@@ -127,8 +124,7 @@ def test_relations():
     assert np.array_equal(same, pl.nodes.rdp_per_record(G, shares, ORDERS))
     with pytest.raises(pl.errors.RelationMismatch):
         pl.nodes.rdp_per_record(pl.PoissonSample(0.1, G), shares, ORDERS, "replace_one")
-    with pytest.raises(pl.InvalidValue):
-        pl.nodes.rdp_per_record(G, shares, ORDERS, "neighbours")
+    refused(pl.InvalidValue, lambda: pl.nodes.rdp_per_record(G, shares, ORDERS, "neighbours"))
 
 
 @all_cases("bad", [
@@ -142,8 +138,7 @@ def test_bad_shares_are_refused_without_saying_one(bad):
 
 @pytest.mark.parametrize("bad", [[], [1.0], [0.5, 2.0], [math.nan], [math.inf], [True], ["2"]])
 def test_bad_orders_are_refused(bad):
-    with pytest.raises(pl.PrivledgerError):
-        pl.nodes.rdp_per_record(G, np.array([0.5]), bad)
+    refused(pl.PrivledgerError, lambda: pl.nodes.rdp_per_record(G, np.array([0.5]), bad))
 
 
 def test_no_node_no_price():

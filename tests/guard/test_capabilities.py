@@ -5,8 +5,6 @@ answer, or to a charge that is too small. What stays possible in one process is 
 docs/known-limits.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import gc
@@ -32,13 +30,10 @@ from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import History
 from privledger.storage.memory import MemoryStore
 from privledger.tables.chunk import Rows
+from tests.worlds import protected, refused, schema_of
 
 N = 61
-SCHEMA = pl.Schema("guarded", (
-    pl.Column("x", "numeric", "feature", 0.0, 1.0),
-    pl.Column("c", "categorical", "feature", categories=("a", "b")),
-    pl.Column("y", "numeric", "target", 0.0, 1.0),
-))
+SCHEMA = schema_of("guarded", {"x": (0.0, 1.0), "c": ["a", "b"]}, y=(0.0, 1.0))
 TABLE = {"x": np.linspace(0, 1, N) ** 2, "c": np.array(["a", "b"] * N)[:N]}
 Y = np.linspace(0, 1, N)
 WIDE = pl.Gaussian(1000.0)  # an exact answer under this much noise would be a wonder
@@ -179,9 +174,7 @@ def test_a_field_of_the_handle_does_not_open(owner, data):
 
 def test_handles_cannot_be_made_or_copied_into_others(owner, data):
     session = owner.request(WIDE, data)
-    for kind in (pl.Session, pl.LedgerHandle):
-        with pytest.raises(TypeError):
-            kind()
+    refused(TypeError, pl.Session, pl.LedgerHandle)
     for thing in (data, data.ledger, session):
         assert copy.copy(thing) is thing and copy.deepcopy(thing) is thing
         with pytest.raises(TypeError):
@@ -202,16 +195,12 @@ def test_handles_cannot_be_made_or_copied_into_others(owner, data):
     twin = object.__new__(Twin)
     with contextlib.suppress(TypeError):
         twin.__class__ = pl.Session
-    with pytest.raises(pl.NotGranted):
-        twin.release(WIDE, data.count())
+    refused(pl.NotGranted, lambda: twin.release(WIDE, data.count()))
     blank = object.__new__(pl.LedgerHandle)
-    with pytest.raises(pl.NotGranted):
-        blank.request(WIDE, data)
+    refused(pl.NotGranted, lambda: blank.request(WIDE, data))
     loose = pl.Dataset(SCHEMA, object.__new__(type(data._vault)), ledger=data.ledger)
-    with pytest.raises(pl.NotGranted):
-        data.ledger.request(WIDE, loose)
-    with pytest.raises(pl.NotGranted):
-        session.release(WIDE, loose.count())
+    refused(pl.NotGranted, lambda: data.ledger.request(WIDE, loose),
+            lambda: session.release(WIDE, loose.count()))
     assert data._vault.opened == 0
 
 
@@ -313,16 +302,13 @@ def test_the_plan_is_the_one_that_was_stored(owner, data, way):
             put(node, "noise_multiplier", 1e-3)
         elif way == "budget":
             put(data.ledger.budget, "epsilon", 1e9)
-            with pytest.raises(pl.BudgetExceeded):
-                data.ledger.request(pl.Gaussian(0.01), data)
+            refused(pl.BudgetExceeded, lambda: data.ledger.request(pl.Gaussian(0.01), data))
             node = pl.Gaussian(1e-3)
         else:
             hash(node)
             put(node, "noise_multiplier", 1e-3)
-        with pytest.raises(pl.NotGranted):
-            session.release(node, data.count())
-        with pytest.raises(pl.NotGranted):
-            session.release(pl.Gaussian(1e-3), data.count())
+        refused(pl.NotGranted, lambda: session.release(node, data.count()),
+                lambda: session.release(pl.Gaussian(1e-3), data.count()))
     assert data._vault.opened == 0
     assert owner.verify() == []
 
@@ -330,8 +316,7 @@ def test_the_plan_is_the_one_that_was_stored(owner, data, way):
 def test_a_price_is_not_taken_from_a_node_that_changed():
     """2.0**61 and 1.0 have one hash: a cache that keeps a stranger's node would mistake them."""
     assert hash(pl.Gaussian(2.0**61)) == hash(pl.Gaussian(1.0))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
-    data = ledger.protect(TABLE, Y, SCHEMA)
+    ledger, data = protected(pl.Budget(1.0, 1e-6), TABLE, Y, SCHEMA, filter="gdp")
     for make in (lambda m: pl.Gaussian(m), lambda m: pl.Repeat(pl.Gaussian(m), 2),
                  lambda m: pl.nodes.OneOf([pl.Gaussian(m), pl.Gaussian(2 * m)])):
         bait = make(2.0**61)
@@ -433,8 +418,7 @@ def test_the_schema_inside_is_nobody_elses(owner):
     inside = _vault_of(data._vault).schema
     assert inside.columns == SCHEMA.columns
     with owner.request(WIDE, data) as session:
-        with pytest.raises(pl.InvalidValue):
-            session.release(WIDE, data.histogram("c"))
+        refused(pl.InvalidValue, lambda: session.release(WIDE, data.histogram("c")))
         answer = session.release(WIDE, data.query((pl.questions.TargetShares(),)))
     assert np.abs(answer).max() < 1e6
 
@@ -451,12 +435,10 @@ def test_a_step_of_an_unknown_kind_is_no_way_around_a_filter(owner, data):
             with pytest.raises(pl.NotGranted, match="derivation"):
                 session.release(pl.Gaussian(1e-3), forged.count())
         put(real.steps[0].context, "kind", "poisson")
-        with pytest.raises(pl.PrivledgerError):
-            session.release(pl.Gaussian(1e-3), real.count())
+        refused(pl.PrivledgerError, lambda: session.release(pl.Gaussian(1e-3), real.count()))
         wide = session.filtered(node)
         put(wide.steps[0].context, "caps", "gdp:" + 1e9.hex() + ":" + 0.0.hex())
-        with pytest.raises(pl.NotGranted):
-            session.release(pl.Gaussian(1e-3), wide.count())
+        refused(pl.NotGranted, lambda: session.release(pl.Gaussian(1e-3), wide.count()))
     assert data._vault.opened == 0
 
 
@@ -471,8 +453,7 @@ def test_a_filter_keeps_the_caps_it_was_reserved_with(owner, data):
     with owner.request(scope.node, data, scope=scope) as session:
         put(scope.node, "cap", 1e9)
         assert abs(float(session.release(loud, session.filtered().count()))) < 20
-    with pytest.raises((pl.NotGranted, pl.InvalidValue)):
-        owner.request(scope.node, data, scope=scope)
+    refused((pl.NotGranted, pl.InvalidValue), lambda: owner.request(scope.node, data, scope=scope))
     assert owner.verify() == []
 
 
@@ -518,8 +499,7 @@ def test_numbers_of_a_strangers_own_make_are_gone_before_anything_is_asked(owner
     assert type(mechanism.noise_multiplier) is float
     block = pl.questions.ColumnValue("x", 0.0, Two(1.0))
     with owner.request(WIDE, data) as session:
-        with pytest.raises(pl.errors.UnsupportedNode):
-            session.release(WIDE, data.query((block,)))
+        refused(pl.errors.UnsupportedNode, lambda: session.release(WIDE, data.query((block,))))
         put(mechanism, "noise_multiplier", Two(1000.0))
         session.release(mechanism, data.count())
     with owner.request(WIDE, data) as session:
@@ -528,11 +508,9 @@ def test_numbers_of_a_strangers_own_make_are_gone_before_anything_is_asked(owner
 
 
 def test_public_features_in_another_shape_change_nothing():
-    schema = pl.Schema("labels", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                                  pl.Column("t", "categorical", "target", categories=("n", "p"))))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0), relation="replace_label")
-    data = ledger.protect({"x": [0.0, 0.5, 1.0, 0.25]}, ["n", "p", "n", "p"], schema,
-                          public_features=True)
+    schema = schema_of("labels", {"x": (0.0, 1.0)}, t=["n", "p"])
+    _, data = protected(pl.Budget(9.0), {"x": [0.0, 0.5, 1.0, 0.25]}, ["n", "p", "n", "p"],
+                        schema, relation="replace_label", public_features=True)
     shown = data.public_features.arrays[0]
     shown.shape = (2, 2)
     np.testing.assert_array_equal(data.public_features.arrays[0], [0.0, 0.5, 1.0, 0.25])
@@ -553,8 +531,7 @@ def test_whoever_holds_a_handle_compares_and_appends_nothing(owner, data):
 
 def test_handles_of_one_ledger_are_one_object_and_free_it(owner, data):
     assert owner.protect(TABLE, Y, SCHEMA).ledger is data.ledger is owner.handle
-    other = pl.Ledger.create(None, budget=pl.Budget(1.0))
-    held = other.protect(TABLE, Y, SCHEMA)
+    other, held = protected(pl.Budget(1.0), TABLE, Y, SCHEMA)
     with held.ledger.request(pl.Laplace(100.0), held) as session:
         session.release(pl.Laplace(100.0), held.count())
     gone = [weakref.ref(one) for one in (other, _vault_of(held._vault), held.ledger, session)]

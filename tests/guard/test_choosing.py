@@ -1,7 +1,5 @@
 """Choices under a grant: paid for first, drawn by the exact law, refused where unproved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,15 +10,14 @@ from privledger.guard.vault import Pass, _vault_of
 from privledger.noise.seeded import SeededSource
 from privledger.questions.options import options_of
 from privledger.questions.question import Noise
-from tests.worlds import refuses
+from tests.worlds import protected, refused, refuses
 
 EM = pl.Exponential(1.0)
 FIT = pl.Exponential(1.0, (-1, 0))
 CLASSES = pl.Schema("few", (
     pl.Column("a", "numeric", "feature", 0.0, 3.0, integer=True),
     pl.Column("b", "categorical", "feature", categories=("x", "y")),
-    pl.Column("t", "categorical", "target", categories=("n", "p")),
-))
+    pl.Column("t", "categorical", "target", categories=("n", "p"))))
 ROWS = {"a": np.array([0.0, 0.0, 1.0, 3.0, 3.0]), "b": np.array(["x", "y", "x", "y", "x"])}, \
     np.array(["n", "n", "p", "p", "p"])
 
@@ -52,8 +49,7 @@ def law(choice, rows, rate):
     (FIT, 0.25, {"score": "squared_error", "among": "both", "labels": labels()}),
     (pl.Exponential(8.0, (-1, 0)), 2.0,
      {"score": "squared_error", "among": "features", "labels": labels()}),
-    (pl.Exponential(4.0), 2.0, {"score": "gini", "among": "both", "labels": labels()}),
-])
+    (pl.Exponential(4.0), 2.0, {"score": "gini", "among": "both", "labels": labels()})])
 def test_draws_follow_the_mechanism(few, mechanism, rate, options):
     """Chi-square over 3,000 draws; false alarms at most 1e-7."""
     ledger, data = few
@@ -103,10 +99,8 @@ def test_a_choice_is_taken_off_the_plan(few):
     choice = data.choose(data.root(data.bins(4)), "rank", features=[0])
     with ledger.request(EM, data) as session:
         session.release(EM, choice)
-        with pytest.raises(pl.NotGranted):
-            session.release(EM, choice)
-    with pytest.raises(pl.NotGranted):
-        session.release(EM, choice)
+        refused(pl.NotGranted, lambda: session.release(EM, choice))
+    refused(pl.NotGranted, lambda: session.release(EM, choice))
     assert data._vault.opened == 1
     assert ledger.verify() == []
 
@@ -125,8 +119,7 @@ def test_strangers_and_other_data_are_refused(few):
 
 
 def test_individual_filters_take_no_choices():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 1e-6), filter="gdp")
-    data = ledger.protect(*ROWS, CLASSES)
+    ledger, data = protected(pl.Budget(10.0, 1e-6), *ROWS, CLASSES, filter="gdp")
     node = pl.IndividualFilter("gdp", 1.0)
     with ledger.request(node, data) as session:
         handle = session.filtered(node)
@@ -151,8 +144,7 @@ def test_parts_choose_among_their_own_records(few):
 
 
 def test_samples_are_drawn_before_a_choice():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e3, 1e-6), filter="rdp")
-    data = ledger.protect(*ROWS, CLASSES)
+    ledger, data = protected(pl.Budget(1e3, 1e-6), *ROWS, CLASSES, filter="rdp")
     plan = pl.PoissonSample(0.5, EM)
     with ledger.request(plan, data) as session:
         handle = data.poisson(0.5)
@@ -171,8 +163,7 @@ def test_cells_within_cells(few):
 
 
 def test_replace_one_halves_the_rate(few):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 0.0), relation="replace_one")
-    data = ledger.protect(*ROWS, CLASSES)
+    ledger, data = protected(pl.Budget(10.0, 0.0), *ROWS, CLASSES, relation="replace_one")
     choice = data.choose(data.root(data.bins(4)), "rank", features=[0])
     from privledger.questions.question import rate_of
     assert rate_of(EM, choice, "add_remove") == pytest.approx(0.5, rel=1e-4)

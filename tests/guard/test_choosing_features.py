@@ -1,7 +1,5 @@
 """Choices of features under a grant: exact laws, paid first, refused where unproved."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -12,12 +10,11 @@ import privledger as pl
 from privledger.errors import DataError
 from privledger.questions.question import rate_of
 from tests.bodies import body_of
-from tests.worlds import refuses
+from tests.worlds import protected, refused, refuses, schema_of
 
 SCHEMA = pl.Schema("few", (
     *(pl.Column(f"x{j}", "numeric", "feature", 0.0, 3.0) for j in range(4)),
-    pl.Column("t", "categorical", "target", categories=("n", "p")),
-))
+    pl.Column("t", "categorical", "target", categories=("n", "p"))))
 X = np.array([[0, 0, 3, 1], [0, 1, 2, 1], [1, 1, 2, 1], [3, 0, 0, 1], [3, 3, 1, 1]], dtype=float)
 Y = np.array(["n", "n", "p", "p", "p"])
 AGREEMENT = np.array([5.0, 3.0, 4.0, 3.0])
@@ -135,8 +132,7 @@ def test_custom_scores_are_recorded_as_asserted(few):
     assert lines == ["asserted: choice of features (every value lies in [0, 3])"]
 
 
-@pytest.mark.parametrize("function", [
-    lambda X, y: 1 / 0, lambda X, y: [1.0], lambda X, y: "no"])
+@pytest.mark.parametrize("function", [lambda X, y: 1 / 0, lambda X, y: [1.0], lambda X, y: "no"])
 def test_custom_scores_that_fail_tell_nothing_and_cost(few, function):
     ledger, data = few
     top = pl.TopK(1, 1.0)
@@ -147,8 +143,7 @@ def test_custom_scores_that_fail_tell_nothing_and_cost(few, function):
 
 
 def test_parts_and_samples_choose_among_their_own_records():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-6), filter="rdp")
-    data = ledger.protect(X, Y, SCHEMA)
+    ledger, data = protected(pl.Budget(1e6, 1e-6), X, Y, SCHEMA, filter="rdp")
     sharp = pl.Exponential(50.0, (0, 1))
     with ledger.request(pl.PoissonSample(0.5, sharp), data) as session:
         chosen = session.release(sharp, data.poisson(0.5).features_by("agreement"))
@@ -163,9 +158,7 @@ def test_parts_and_samples_choose_among_their_own_records():
 
 def test_a_borrowed_name_brings_no_scores_of_another_question():
     """Scores are kept under a name; a caller could put it on a question with a smaller bound."""
-    schema = pl.Schema("s", (pl.Column("a", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("b", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("t", "categorical", "target", categories=("n", "p"))))
+    schema = schema_of("s", {"a": (0.0, 1.0), "b": (0.0, 1.0)}, t=["n", "p"])
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e9, 0.0))
     data = ledger.protect({"a": [0.1, 0.9], "b": [0.9, 0.1]}, ["n", "p"], schema)
     loud = pl.questions.CustomScores(lambda X, y: np.array([0.0, 1e6]), 1e6, "somebody said so")
@@ -179,23 +172,16 @@ def test_a_borrowed_name_brings_no_scores_of_another_question():
 
 
 def two_columns():
-    schema = pl.Schema("s", (pl.Column("a", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("b", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("t", "categorical", "target", categories=("n", "p"))))
+    schema = schema_of("s", {"a": (0.0, 1.0), "b": (0.0, 1.0)}, t=["n", "p"])
     return schema, {"a": [0.1, 0.9], "b": [0.9, 0.1]}, ["n", "p"]
 
 
 def test_a_policy_without_asserted_costs_refuses_asserted_scores():
     schema, X, y = two_columns()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 0.0), policy=pl.Policy(9.0, 0.0))
-    data = ledger.protect(X, y, schema)
+    ledger, data = protected(pl.Budget(9.0, 0.0), X, y, schema, policy=pl.Policy(9.0, 0.0))
     vouched = pl.questions.CustomScores(lambda X, y: np.zeros(2), 1.0, "somebody said so")
     choice = pl.Exponential(1.0)
-    with ledger.request(choice, data) as session:
-        with pytest.raises(pl.errors.PolicyViolation, match="asserted"):
-            session.release(choice, data.features_by(vouched))
-        assert session.releases == 0
-    assert data._vault.opened == 0
+    refuses(ledger, data, choice, data.features_by(vouched), pl.errors.PolicyViolation, "asserted")
 
 
 class TwoFaced(str):
@@ -216,15 +202,12 @@ class WideSchema(pl.Schema):
     lambda data: pl.questions.FeatureChoice(data, TwoFaced("correlation")),
     lambda data: pl.questions.FeatureChoice(pl.Dataset(
         WideSchema(data.schema.name, data.schema.columns), data._vault, ledger=data.ledger),
-        "agreement"),
-])
+        "agreement")])
 def test_questions_of_a_strangers_make_meet_no_rows(forged):
     schema, X, y = two_columns()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 0.0))
-    data = ledger.protect(X, y, schema)
+    ledger, data = protected(pl.Budget(9.0, 0.0), X, y, schema)
     choice = pl.Exponential(1.0, (0.0, 1.0))
     with ledger.request(choice, data) as session:
-        with pytest.raises(pl.errors.UnsupportedNode):
-            session.release(choice, forged(data))
+        refused(pl.errors.UnsupportedNode, lambda: session.release(choice, forged(data)))
         assert session.releases == 0
     assert data._vault.opened == 0

@@ -1,7 +1,5 @@
 """Per-record spend is in the unit that the ledger adds up, whatever the filter counts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +9,9 @@ import privledger as pl
 from privledger.guard import data_spend
 from privledger.ledger.view_records import record_spend
 from privledger.reports.page.people import ShownPerson, people
+from tests.worlds import schema_of
 
-ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
+ONE = schema_of("one", {"x": (-1.0, 1.0)})
 NOISE = pl.Gaussian(10.0)
 VALUES = [1.0, -1.0, 0.5, 0.0]
 FILTERS = {"gdp": {}, "zcdp": {}, "rdp": {"order": 32.0}, "basic": {}}

@@ -1,12 +1,11 @@
 """The plan that fixes a ledger's filter for life says so, and what another filter would cost."""
 
-from __future__ import annotations
-
 import pytest
 
 import privledger as pl
+from tests.worlds import refused, schema_of
 
-ONE = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+ONE = schema_of("t", {"x": (0, 1)})
 PURE = pl.Laplace(1 / .3)
 
 
@@ -30,8 +29,7 @@ def test_the_first_request_says_what_it_fixed_and_what_others_would_cost():
 
 def test_a_refused_request_fixes_nothing_and_the_next_one_does():
     ledger, data = protected()
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.request(pl.Gaussian(.01), data)
+    refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(.01), data))
     with ledger.request(PURE, data) as session:
         assert dict(session.fixes)["basic"] == pytest.approx(.3) == ledger.spent
 

@@ -1,7 +1,5 @@
 """Waiting for budget: a new window, what is handed back, whose turn it is, and who is killed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -23,6 +21,7 @@ from privledger.ledger.line import MOST_PLACES, QueuePosition
 from privledger.reports import ledger_report
 from tests.alone import verify_history
 from tests.worlds import SIZES as SCHEMA
+from tests.worlds import protected, refused
 
 PART = pl.Laplace(2.5)  # epsilon .4
 SOON = 240.0  # seconds that no test here takes
@@ -83,13 +82,12 @@ def test_time_over_is_one_refusal_that_reads_and_charges_nothing(where):
     ledger, data = ledger_of(where)
     ledger.request(PART, data)
     spent, begun = ledger.spent, time.monotonic()
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.request(PART, data, wait=0.3)
+    refused(pl.BudgetExceeded, lambda: ledger.request(PART, data, wait=0.3))
     assert time.monotonic() - begun >= 0.3
     assert (ledger.spent, data._vault.opened) == (spent, 0)
     ledger._history.flush()
-    refused = ledger_report(ledger._history.store, ledger.state).refused
-    assert ledger._history.state.refusals == len(refused) == 1
+    found = ledger_report(ledger._history.store, ledger.state).refused
+    assert ledger._history.state.refusals == len(found) == 1
     clean(ledger, where)
 
 
@@ -114,8 +112,7 @@ def test_a_holder_that_read_gives_nothing_back_and_the_wait_ends(where):
         first.close()
 
     thread, begun = later(use), time.monotonic()
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.request(PART, data, wait=SOON)
+    refused(pl.BudgetExceeded, lambda: ledger.request(PART, data, wait=SOON))
     assert time.monotonic() - begun < SOON / 2
     thread.join()
     clean(ledger, where)
@@ -132,8 +129,7 @@ def test_nobody_overtakes_and_all_are_served(where):
     waits[0].start()
     while not ledger._history.state.line:
         time.sleep(0.01)
-    with pytest.raises(pl.BudgetExceeded, match="first in the queue"):
-        ledger.request(small, data)
+    refused(pl.BudgetExceeded, lambda: ledger.request(small, data), match="first in the queue")
     waits[1].start()
     while len(ledger._history.state.line) < 2:
         time.sleep(0.01)
@@ -145,11 +141,10 @@ def test_nobody_overtakes_and_all_are_served(where):
 
 
 def test_teams_with_a_smaller_share_used_go_first(tmp_path):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 0.0), caps=[
-        pl.Cap(pl.Budget(0.5, 0.0), per_window=True),
-        pl.Cap(pl.Budget(1.5, 0.0), labels={"team": "a"}),
-        pl.Cap(pl.Budget(1.5, 0.0), labels={"team": "b"})])
-    data = ledger.protect({"size": [0.1, 0.2]}, [1, 2], SCHEMA, name="t")
+    ledger, data = protected(pl.Budget(3.0, 0.0), {"size": [0.1, 0.2]}, [1, 2], SCHEMA,
+                             caps=[pl.Cap(pl.Budget(0.5, 0.0), per_window=True),
+                             pl.Cap(pl.Budget(1.5, 0.0), labels={"team": "a"}),
+                             pl.Cap(pl.Budget(1.5, 0.0), labels={"team": "b"})], name="t")
     ledger.open_window("w1")
     ledger.request(PART, data, labels={"team": "a"})
     served = []
@@ -181,8 +176,7 @@ def test_an_interrupt_leaves_the_line(where, monkeypatch):
     ledger.request(PART, data)
 
     interrupt(monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        ledger.request(PART, data, wait=SOON)
+    refused(KeyboardInterrupt, lambda: ledger.request(PART, data, wait=SOON))
     monkeypatch.undo()
     ledger.request(pl.Laplace(10.5), data)  # nobody is before it any more
     clean(ledger, where)
@@ -216,8 +210,7 @@ def test_whoever_is_killed_while_it_waits_holds_nobody_up(tmp_path):
         assert child.poll() is None and time.monotonic() < until
         time.sleep(0.02)
     small = pl.Laplace(10.5)
-    with pytest.raises(pl.BudgetExceeded, match="first in the queue"):
-        ledger.request(small, data)
+    refused(pl.BudgetExceeded, lambda: ledger.request(small, data), match="first in the queue")
     spent = ledger.spent
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
@@ -251,8 +244,7 @@ def test_what_a_dead_process_holds_never_comes_and_the_wait_ends(tmp_path):
         child.wait()
 
     thread, begun = later(kill), time.monotonic()
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.request(PART, data, wait=SOON)
+    refused(pl.BudgetExceeded, lambda: ledger.request(PART, data, wait=SOON))
     assert time.monotonic() - begun < SOON / 2
     thread.join()
     assert ledger.verify() == []
@@ -263,8 +255,7 @@ def test_what_a_dead_process_holds_never_comes_and_the_wait_ends(tmp_path):
 @pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), 3601, True, "1"])
 def test_a_wait_is_a_number_of_seconds(wait):
     ledger, data = ledger_of(None)
-    with pytest.raises(pl.InvalidValue):
-        ledger.request(PART, data, wait=wait)
+    refused(pl.InvalidValue, lambda: ledger.request(PART, data, wait=wait))
 
 
 def waiting(ledger, data, node):

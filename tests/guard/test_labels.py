@@ -1,7 +1,5 @@
 """Ledgers that protect labels only: public features, parts by position, randomised response."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -20,12 +18,9 @@ from privledger.noise.source import SystemSource
 from privledger.questions.label_query import respond
 from privledger.questions.question import Step
 from tests.bodies import body_of
+from tests.worlds import protected, refused, refuses, schema_of
 
-SCHEMA = pl.Schema("people", (
-    pl.Column("size", "numeric", "feature", 0.0, 1.0),
-    pl.Column("colour", "categorical", "feature", categories=("red", "green")),
-    pl.Column("kind", "categorical", "target", categories=("a", "b", "c")),
-))
+SCHEMA = schema_of("people", {"size": (0.0, 1.0), "colour": ["red", "green"]}, kind=["a", "b", "c"])
 N = 90
 X = {"size": np.linspace(0, 1, N), "colour": np.array(["red", "green"])[np.arange(N) % 2]}
 CODES = np.arange(N) % 3
@@ -37,8 +32,7 @@ ALARM = 1e-8  # of every chi-square below; a test has at most ten
 
 
 def guarded(epsilon=100.0, y=Y, schema=SCHEMA, path=None, **options):
-    ledger = pl.Ledger.create(path, budget=pl.Budget(epsilon), relation="replace_label",
-                              **options)
+    ledger = pl.Ledger.create(path, budget=pl.Budget(epsilon), relation="replace_label", **options)
     return ledger, ledger.protect(X, y, schema, public_features=True,
                                   unlabelled=any(label is None for label in y))
 
@@ -64,12 +58,10 @@ def test_public_features_and_labels_only_need_each_other():
         with pytest.raises(pl.InvalidValue):
             ledger.protect(X, Y, SCHEMA, unlabelled=1)
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0), relation="replace_label")
-    with pytest.raises(pl.errors.RelationMismatch, match="labels only"):
-        ledger.protect(X, Y, SCHEMA)
+    refused(pl.errors.RelationMismatch, lambda: ledger.protect(X, Y, SCHEMA), match="labels only")
     with pytest.raises(pl.errors.DataError, match="pass y"):
         ledger.protect(X, None, SCHEMA, public_features=True)
-    with pytest.raises(pl.InvalidValue):
-        ledger.protect(X, Y, SCHEMA, public_features="yes")
+    refused(pl.InvalidValue, lambda: ledger.protect(X, Y, SCHEMA, public_features="yes"))
 
 
 def test_the_features_come_back_and_the_history_says_that_they_are_public():
@@ -84,8 +76,7 @@ def test_the_features_come_back_and_the_history_says_that_they_are_public():
     assert len(data.select(["colour"]).public_features.arrays) == 1
     with pytest.raises(pl.NotGranted):
         _ = data.partition(data.cells("colour"))[0].public_rows
-    with pytest.raises(TypeError):
-        len(data)
+    refused(TypeError, lambda: len(data))
     ledger._history.flush()
     bodies = [body_of(entry) for entry in ledger._history.store.read()
               if entry.event.kind == "protected"]
@@ -120,8 +111,7 @@ def test_labels_of_some_rows(rows):
 @pytest.mark.parametrize("rows", [[0, 0], [0, N], [-1], [], [0.5], [True], [[0]], slice(5, 5), "a"])
 def test_rows_that_cannot_be_are_refused_unread(rows):
     ledger, data = guarded()
-    with (pytest.raises(pl.InvalidValue),
-          ledger.request(pl.nodes.LabelOnly(R), data) as session):
+    with (pytest.raises(pl.InvalidValue), ledger.request(pl.nodes.LabelOnly(R), data) as session):
         session.release(R, data.labels(rows))
     assert ledger.spent == 0
     assert data._vault.opened == 0
@@ -140,8 +130,7 @@ def test_rows_that_cannot_be_are_refused_unread(rows):
     (pl.Laplace(1.0), lambda data: data.labels()),
     (R, lambda data: data.histogram("kind")), (R, lambda data: data.poisson(0.5).labels()),
     (R, lambda data: data.partition(3)[0].labels()),
-    (R, lambda data: data.partition(data.cells("kind"))[0].labels()),
-])
+    (R, lambda data: data.partition(data.cells("kind"))[0].labels())])
 def test_questions_that_do_not_fit_are_refused_unread(mechanism, build):
     ledger, data = guarded()
     with (pytest.raises((pl.InvalidValue, pl.errors.UnsupportedNode)),
@@ -155,30 +144,23 @@ def test_labels_need_a_grant_for_these_data():
     ledger, data = guarded()
     _, other = guarded()
     with ledger.request(pl.nodes.LabelOnly(R), data) as session:
-        with pytest.raises(pl.NotGranted, match="other data"):
-            session.release(R, other.labels())
+        refused(pl.NotGranted, lambda: session.release(R, other.labels()), match="other data")
         session.release(R, data.labels())
-        with pytest.raises(pl.NotGranted):
-            session.release(R, data.labels())
-    with pytest.raises(pl.NotGranted, match="settled"):
-        session.release(R, data.labels())
+        refused(pl.NotGranted, lambda: session.release(R, data.labels()))
+    refused(pl.NotGranted, lambda: session.release(R, data.labels()), match="settled")
 
 
 def test_where_records_are_protected_there_are_no_single_labels():
     for relation in ("add_remove", "replace_one"):
-        ledger = pl.Ledger.create(None, budget=pl.Budget(10.0), relation=relation)
-        data = ledger.protect(X, Y, SCHEMA)
-        with (pytest.raises(pl.errors.RelationMismatch, match="replace_label"),
-              ledger.request(pl.Laplace(1.0), data) as session):
-            session.release(R, data.labels())
-        assert data._vault.opened == 0
+        ledger, data = protected(pl.Budget(10.0), X, Y, SCHEMA, relation=relation)
+        refuses(ledger, data, R, data.labels(), pl.errors.RelationMismatch, "replace_label",
+                node=pl.Laplace(1.0))
 
 
 def test_a_numeric_target_has_no_classes():
     schema = pl.Schema("p", (*SCHEMA.columns[:2], pl.Column("pay", "numeric", "target", 0.0, 9.0)))
     ledger, data = guarded(y=np.linspace(0, 9, N), schema=schema)
-    with (pytest.raises(pl.SchemaError),
-          ledger.request(pl.nodes.LabelOnly(R), data) as session):
+    with (pytest.raises(pl.SchemaError), ledger.request(pl.nodes.LabelOnly(R), data) as session):
         session.release(R, data.labels())
     noise = pl.Laplace(0.01, l1_sensitivity=2.0)
     with pl.Ledger.create(None, budget=pl.Budget(500.0), relation="replace_label") as wide:
@@ -224,8 +206,7 @@ def test_parts_that_overlap_are_not_admitted():
                                                        pl.questions.IndexCells(np.zeros(N, int),
                                                                                2)),),
                             ledger)
-        with pytest.raises((pl.NotGranted, pl.InvalidValue)):
-            session.release(R, forged.labels())
+        refused((pl.NotGranted, pl.InvalidValue), lambda: session.release(R, forged.labels()))
         session.release(R, parts[1].labels())
 
 
@@ -248,23 +229,16 @@ def test_a_forged_certificate_is_refused():
     forged = pl.Dataset(SCHEMA, data._vault, (step,), ledger)
     noise = pl.Laplace(1.0)
     with ledger.request(pl.nodes.LabelOnly(pl.Parallel([noise] * 3, "index")), data) as session:
-        with pytest.raises(pl.NotGranted, match="derivation"):
-            session.release(noise, forged.count())
-        with pytest.raises(pl.NotGranted, match="derivation"):
-            session.release(R, forged.labels())
+        refused(pl.NotGranted, lambda: session.release(noise, forged.count()),
+                lambda: session.release(R, forged.labels()), match="derivation")
 
 
 def test_parts_by_position_need_a_public_number_of_rows():
-    private = pl.Ledger.create(None, budget=pl.Budget(10.0))
-    data = private.protect(X, Y, SCHEMA)
-    with pytest.raises(pl.errors.RelationMismatch):
-        data.partition(halves())
-    with (pytest.raises(pl.errors.RelationMismatch),
-          private.request(pl.Laplace(1.0), data) as session):
-        session.release(pl.Laplace(1.0), data.query((pl.questions.Ones(),), halves()))
-    assert data._vault.opened == 0
-    known = pl.Ledger.create(None, budget=pl.Budget(10.0), relation="replace_one")
-    data = known.protect(X, Y, SCHEMA)
+    private, data = protected(pl.Budget(10.0), X, Y, SCHEMA)
+    refused(pl.errors.RelationMismatch, lambda: data.partition(halves()))
+    refuses(private, data, pl.Laplace(1.0), data.query((pl.questions.Ones(),), halves()),
+            pl.errors.RelationMismatch)
+    known, data = protected(pl.Budget(10.0), X, Y, SCHEMA, relation="replace_one")
     noise = pl.Laplace(0.5, l1_sensitivity=1.0)
     with known.request(pl.Parallel([noise, noise], "index"), data) as session:
         parts = data.partition(halves())
@@ -278,11 +252,9 @@ def test_parts_by_position_need_a_public_number_of_rows():
     lambda: pl.questions.IndexCells([0.5], 2), lambda: pl.questions.IndexCells([[0]], 1),
     lambda: pl.questions.IndexCells([0], 0),
     lambda: guarded()[1].partition(pl.questions.IndexCells([0], 1)),
-    lambda: pl.questions.ClassIs(-1), lambda: pl.questions.ClassIs(0.5),
-])
+    lambda: pl.questions.ClassIs(-1), lambda: pl.questions.ClassIs(0.5)])
 def test_malformed_parts_are_refused(build):
-    with pytest.raises(pl.InvalidValue):
-        build()
+    refused(pl.InvalidValue, build)
 
 
 def test_positions_are_a_copy():
@@ -346,19 +318,16 @@ def test_no_two_labels_are_further_apart_than_the_price(noise, k):
 
 def test_missing_labels_have_to_be_announced():
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
-    with pytest.raises(pl.errors.DataError, match="missing"):
-        ledger.protect(X, HOLES, SCHEMA)
+    refused(pl.errors.DataError, lambda: ledger.protect(X, HOLES, SCHEMA), match="missing")
     data = ledger.protect(X, HOLES, SCHEMA, unlabelled=True)
     assert np.sum(_vault_of(data._vault)._Vault__rows.target == -1) == N // 5
-    with pytest.raises(pl.errors.DataError):
-        ledger.protect(X, None, SCHEMA, unlabelled=True)
+    refused(pl.errors.DataError, lambda: ledger.protect(X, None, SCHEMA, unlabelled=True))
     with pytest.raises(pl.errors.DataError, match="category"):
         ledger.protect(X, np.where(HOLES == "a", "z", HOLES), SCHEMA, unlabelled=True)
 
 
 def test_structure_from_some_and_labels_from_the_others_at_the_larger_price():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(200.0))
-    data = ledger.protect(X, HOLES, SCHEMA, unlabelled=True)
+    ledger, data = protected(pl.Budget(200.0), X, HOLES, SCHEMA, unlabelled=True)
     noise = pl.Laplace(0.01)
     parts = data.partition(pl.questions.LabelledCells())
     assert parts.certificate == "public_predicate"
@@ -382,15 +351,15 @@ def test_the_target_is_asked_of_the_labelled_part_only():
     ledger, data = numeric()
     noise = pl.Gaussian(0.05)
     score = data.score("squared", [0.0], center=4.5, scale=4.5)
-    refused = [data.sum("pay"), data.histogram("pay", [3.0]), data.custom(len, 1.0, "why"),
+    turned_away = [data.sum("pay"), data.histogram("pay", [3.0]), data.custom(len, 1.0, "why"),
                data.query((score.gradient(1.0),)), data.query((score.hessian(),)),
                data.query((pl.questions.Ones(),), pl.questions.ResidualCells(score, (0.1,))),
                data.partition(data.cells("pay", [3.0]))[0].count()]
     part = data.partition(pl.questions.LabelledCells())
-    refused.append(part[0].sum("pay"))
+    turned_away.append(part[0].sum("pay"))
     plan = pl.Sequential([noise, pl.Parallel([noise, pl.Sequential([noise] * 2)])])
     with ledger.request(plan, data) as session:
-        for query in refused:
+        for query in turned_away:
             with pytest.raises(pl.errors.UnsupportedNode, match="no label"):
                 session.release(noise, query)
         assert data._vault.opened == 0
@@ -455,8 +424,7 @@ def test_what_goes_wrong_with_labels_is_not_told(monkeypatch):
     def fails(*_):
         raise KeyError("record 3 has label 1")
 
-    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("t", "categorical", "target", categories=("n", "p"))))
+    schema = schema_of("s", {"x": (0.0, 1.0)}, t=["n", "p"])
     ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 0.0), relation="replace_label")
     data = ledger.protect({"x": [0.1, 0.9]}, ["n", "p"], schema, public_features=True)
     response = pl.RandomizedResponse(0.5, 2)

@@ -1,7 +1,5 @@
 """What is said to somebody who mixes things up: what is wrong, then what to do. Never a value."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
@@ -14,10 +12,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 
 import privledger as pl
 from tests.all_cases import all_cases
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),
-                         pl.Column("job", "categorical", "feature", categories=("a", "b")),
-                         pl.Column("bought", "categorical", "target", categories=("no", "yes"))))
+SCHEMA = schema_of("t", {"x": (0, 10), "job": ["a", "b"]}, bought=["no", "yes"])
 FRAME = pd.DataFrame({"x": [1.0, 2.0, 3.0], "job": list("aba"), "bought": ["no", "yes", "no"]})
 SECRET = "SECRET77"
 
@@ -40,8 +37,7 @@ MIXED_UP = {
     "capitals": ((FRAME.rename(columns={"x": "X"}), None, SCHEMA),
                  "missing column x.*did you mean .*capitals"),
     "spaces": ((FRAME.rename(columns={"x": " x "}), None, SCHEMA), "missing column x.*spaces"),
-    "another name": ((FRAME.rename(columns={"x": SECRET}), None, SCHEMA), "^missing column x$"),
-}
+    "another name": ((FRAME.rename(columns={"x": SECRET}), None, SCHEMA), "^missing column x$")}
 
 
 @all_cases("name", MIXED_UP)
@@ -56,11 +52,9 @@ def test_arguments_that_were_mixed_up_are_told_apart(name):
                          ids=["sparse", "path"])
 def test_a_learner_says_the_same(given):
     learner = learners.JointTreeClassifier(schema=SCHEMA)
-    with pytest.raises(pl.errors.DataError, match="is a"):
-        learner.fit(given, ["no", "yes"])
+    refused(pl.errors.DataError, lambda: learner.fit(given, ["no", "yes"]), match="is a")
     learner = learners.JointTreeClassifier(schema=SCHEMA, epsilon=100.0).fit(FRAME, FRAME["bought"])
-    with pytest.raises(pl.errors.DataError, match="is a"):
-        learner.predict(given)
+    refused(pl.errors.DataError, lambda: learner.predict(given), match="is a")
 
 
 def test_names_of_the_schema_in_other_letters():
@@ -86,16 +80,13 @@ CLASSIFIERS = [name for name in dir(learners) if name.endswith("Classifier")]
 
 @all_cases("name", CLASSIFIERS)
 def test_one_declared_class_is_said_as_such(name):
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),
-                             pl.Column("y", "categorical", "target", categories=("only",))))
+    schema = schema_of("t", {"x": (0, 10)}, y=["only"])
     learner = getattr(learners, name)(schema=schema)
-    with pytest.raises(pl.SchemaError, match="at least two categories"):
-        learner.plan(schema)
+    refused(pl.SchemaError, lambda: learner.plan(schema), match="at least two categories")
 
 
 def test_a_question_about_one_category_says_so():
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 10),
-                             pl.Column("y", "categorical", "target", categories=("only",))))
+    schema = schema_of("t", {"x": (0, 10)}, y=["only"])
     data = protect({"x": [1.0]}, ["only"], schema)
     book = data.ledger
     with pytest.raises(pl.SchemaError, match="'y' has one category"), book.request(
@@ -128,8 +119,7 @@ FILES = {
     "UTF-16": ("a.csv", "x,job\n1,a\n".encode("utf-16"), "not UTF-8 .UTF-16"),
     "a short row": ("a.csv", b"x,job\n1,a\n1\n", "rows of different lengths"),
     "nothing": ("a.csv", b"", "no header row"),
-    "capitals": ("a.csv", b"X,JOB\n1,a\n", "missing column x, job.*did you mean"),
-}
+    "capitals": ("a.csv", b"X,JOB\n1,a\n", "missing column x, job.*did you mean")}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -137,5 +127,4 @@ def test_a_file_is_refused_for_its_true_reason(tmp_path, name):
     end, content, said = FILES[name]
     place = tmp_path / end
     place.write_bytes(content)
-    with pytest.raises(pl.errors.DataError, match=said):
-        protect(pl.scan_csv(place), None, SCHEMA)
+    refused(pl.errors.DataError, lambda: protect(pl.scan_csv(place), None, SCHEMA), match=said)

@@ -1,7 +1,5 @@
 """Correlated noise as the guard draws it: whole numbers, each step once, records in turn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,11 +13,9 @@ from privledger.noise.source import SystemSource
 from privledger.questions.query import Sum
 from privledger.questions.sums import grid_for
 from tests.engines.mischief import Mischief
+from tests.worlds import protected, refused, schema_of
 
-SCHEMA = pl.Schema("people", (
-    pl.Column("size", "numeric", "feature", 0.0, 1.0),
-    pl.Column("colour", "categorical", "feature", categories=("red", "green")),
-    pl.Column("kind", "categorical", "target", categories=("a", "b", "c"))))
+SCHEMA = schema_of("people", {"size": (0.0, 1.0), "colour": ["red", "green"]}, kind=["a", "b", "c"])
 N = 60
 X = {"size": np.arange(N) / N, "colour": np.array(["red", "green"], dtype=object)[np.arange(N) % 2]}
 Y = np.array(["a", "b", "c"])[np.arange(N) % 3]
@@ -83,7 +79,7 @@ def test_rows_follow_the_law():
     False alarm 1e-8.
     """
     many = 4096
-    schema = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("one", {"x": (0.0, 1.0)})
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-6), filter="gdp")
     data = ledger.protect({"x": np.linspace(0.0, 1.0, 9)}, schema)
     node = pl.nodes.Correlated(pl.Gaussian(0.75), (1.0, 0.75), 2, 1, 2)
@@ -117,8 +113,7 @@ def test_each_record_is_in_one_group_for_the_whole_run(by):
 
 
 def test_groups_and_samples_hold_in_chunks_of_workers_that_fail():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e12, 1e-6))
-    data = ledger.protect(X, Y, SCHEMA, engine=Mischief(2, chunk_rows=16))
+    ledger, data = protected(pl.Budget(1e12, 1e-6), X, Y, SCHEMA, engine=Mischief(2, chunk_rows=16))
     half = pl.nodes.Correlated(pl.PoissonSample(0.5, TINY), HELD, 4, 4, 1)
     with ledger.request(pl.Sequential([NODE, half]), data) as session:
         stream, other = data.correlated(4), data.correlated(data.cells("size", [0.25, 0.5]))
@@ -174,8 +169,7 @@ def test_two_tables_reach_the_price(node, groups, monkeypatch):
     rows = []
     for more in (0, 1):
         table = {name: column[:N - 1 + more] for name, column in X.items()}
-        ledger = pl.Ledger.create(None, budget=pl.Budget(1e12, 1e-6))
-        data = ledger.protect(table, Y[:N - 1 + more], SCHEMA)
+        ledger, data = protected(pl.Budget(1e12, 1e-6), table, Y[:N - 1 + more], SCHEMA)
         last = [data.cells("size", [0.97])]
         with ledger.request(node, data) as session:
             stream = data.correlated(groups and pl.questions.MappedCells(last, [1, 0, 2], groups))
@@ -246,8 +240,7 @@ def test_a_crash_keeps_the_whole_charge_and_ends_the_run(monkeypatch):
 
         with monkeypatch.context() as patched:
             patched.setattr(Sum, "sketch", broken)
-            with pytest.raises(pl.errors.DataError):
-                session.release(FULL, stream.step(data.count()))
+            refused(pl.errors.DataError, lambda: session.release(FULL, stream.step(data.count())))
         with pytest.raises(pl.NotGranted, match="has ended"):
             session.release(FULL, stream.step(data.count()))
     assert ledger.spent == pytest.approx(whole, rel=1e-9)
@@ -272,9 +265,8 @@ def test_every_step_has_one_clip_and_one_shape():
         for other in (data.histogram("colour"), data.row_sum(["size"], clip=0.25)):
             with pytest.raises(pl.errors.UnsupportedNode, match="same clip and shape"):
                 session.release(FULL, stream.step(other))
-        with pytest.raises(pl.NotGranted, match="mechanism and its handle"):
-            session.release(pl.nodes.Correlated(TINY, (1.0, 0.5), 4, 1, 4),
-                            stream.step(data.count()))
+        refused(pl.NotGranted, lambda: session.release(pl.nodes.Correlated(TINY, (1.0, 0.5), 4, 1,
+                4), stream.step(data.count())), match="mechanism and its handle")
         assert data._vault.opened == opened
         session.release(FULL, stream.step(data.sum("size")))  # another question of the same form
 
@@ -282,8 +274,7 @@ def test_every_step_has_one_clip_and_one_shape():
 def refuses(node, ask, match, **options):
     ledger, data = guarded(**options)
     with ledger.request(node, data) as session:
-        with pytest.raises(pl.errors.PrivledgerError, match=match):
-            session.release(node, ask(data))
+        refused(pl.errors.PrivledgerError, lambda: session.release(node, ask(data)), match=match)
         assert data._vault.opened == 0
         assert session.releases == 0
 
@@ -303,8 +294,7 @@ def refuses(node, ask, match, **options):
     (FULL, lambda data: data.correlated().step(data.poisson(0.5).count()), "on a sample"),
     (FULL, lambda data: data.correlated().step(data.random_allocation(3)[0].count()),
      "on a sample"),
-    (FULL, lambda data: data.correlated().step(data.partition(2)[0].count()), "no such node left"),
-])
+    (FULL, lambda data: data.correlated().step(data.partition(2)[0].count()), "no such node left")])
 def test_what_has_no_proof_is_refused_before_a_row_is_read(node, ask, match):
     refuses(node, ask, match)
 
@@ -341,10 +331,9 @@ def test_a_node_that_was_changed_behind_its_back_pays_for_nothing(field, value):
 
 def test_two_blocks_and_other_relations_are_refused():
     _, data = guarded()
-    with pytest.raises(pl.errors.UnsupportedNode, match="one block"):
-        data.correlated().step(data.query((pl.questions.Ones(), pl.questions.Ones())))
-    with pytest.raises(pl.errors.UnsupportedNode, match="one block"):
-        data.correlated().step(data.labels())
+    refused(pl.errors.UnsupportedNode,
+            lambda: data.correlated().step(data.query((pl.questions.Ones(), pl.questions.Ones()))),
+            lambda: data.correlated().step(data.labels()), match="one block")
     around = pl.nodes.AsReplaceOne(FULL)
     ledger, data = guarded("replace_one")
     with ledger.request(around, data) as session, pytest.raises(

@@ -1,15 +1,13 @@
 """Who stands beside the guard is told once of each grant that is over, and of no other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import privledger as pl
 from privledger.guard.inside import Observer, _observing
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                         pl.Column("y", "numeric", "target", 0.0, 1.0)))
+SCHEMA = schema_of("t", {"x": (0.0, 1.0)}, y=(0.0, 1.0))
 PLAN = pl.Gaussian(50.0)
 
 

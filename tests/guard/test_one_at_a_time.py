@@ -3,8 +3,6 @@
 Two open ones counted each other at the worst case: both released noise alone, and nobody said so.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -15,8 +13,9 @@ import pytest
 
 import privledger as pl
 from privledger.guard import reserve as alone
+from tests.worlds import refused, schema_of
 
-ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
+ONE = schema_of("one", {"x": (-1.0, 1.0)})
 ROWS = {"x": [1.0] * 400}
 NOISE = pl.Gaussian(1.0)  # one round of the whole cap
 CAP = 1.0 * (1 + 1e-9)
@@ -93,8 +92,7 @@ def test_another_thread_waits_as_long_as_it_says(opened):
 @pytest.mark.parametrize("wait", [-1.0, float("nan"), float("inf"), True, 1e9, "1"])
 def test_the_wait_is_a_bounded_number(opened, wait):
     ledger, data, scope = opened
-    with pytest.raises(pl.InvalidValue):
-        ledger.request(NODE, data, scope=scope, wait=wait)
+    refused(pl.InvalidValue, lambda: ledger.request(NODE, data, scope=scope, wait=wait))
     with ledger.request(NODE, data, scope=scope):
         pass
 
@@ -109,8 +107,7 @@ def test_a_session_that_was_let_go_blocks_nobody_and_keeps_its_worst_case(opened
         assert abs(float(session.release(pl.Gaussian(2.0), session.filtered().count())) - 400) < 60
     assert ledger.state.grants[name].status == "crashed"
     ledger.request(NODE, data, scope=scope)  # dropped at once, with the whole cap
-    with pytest.raises(pl.NotGranted, match="used up"):
-        ledger.request(quarter, data, scope=scope)
+    refused(pl.NotGranted, lambda: ledger.request(quarter, data, scope=scope), match="used up")
     assert ledger.verify() == []
 
 
@@ -142,8 +139,7 @@ def test_a_request_that_is_interrupted_after_its_grant_blocks_nobody(opened, mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr("privledger.guard.teller.GrantedPlan", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        data.ledger.request(quarter, data, scope=scope)
+    refused(KeyboardInterrupt, lambda: data.ledger.request(quarter, data, scope=scope))
     monkeypatch.undo()
     with pytest.raises(pl.InvalidValue):  # a refused one leaves no trace either
         ledger.request(pl.IndividualFilter("gdp", CAP / 2), data, scope=scope)
@@ -191,8 +187,7 @@ def test_two_processes_take_turns(place, opened):
     held = child(place)
     try:
         assert told(held) == "granted"
-        with pytest.raises(pl.errors.ScopeBusy):
-            ledger.request(NODE, data, scope=scope)
+        refused(pl.errors.ScopeBusy, lambda: ledger.request(NODE, data, scope=scope))
         waiting = threading.Timer(0.2, lambda: held.communicate("go on\n", timeout=120))
         waiting.start()
         with ledger.request(NODE, data, scope=scope, wait=120.0) as session:

@@ -1,13 +1,12 @@
 """`Ledger.open_or_create`: the same again, or a refusal that says what differs."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
 
 import privledger as pl
 from tests.faults.small import guard
+from tests.worlds import refused
 
 BUDGET = pl.Budget(1.0, 1e-6)
 PLAN = pl.Gaussian(20.0)
@@ -41,8 +40,7 @@ OTHERS = {
     "budget": {"budget": pl.Budget(2.0, 1e-6)}, "budget, relation": {
         "budget": pl.Budget(1.5, 1e-6), "relation": "replace_one"},
     "filter": {"filter": "rdp"}, "mode": {"mode": "simulation"}, "caps": {"caps": [CAP]},
-    "policy": {"policy": pl.Policy(max_epsilon=1.0, max_delta=1e-6)},
-}
+    "policy": {"policy": pl.Policy(max_epsilon=1.0, max_delta=1e-6)}}
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -69,10 +67,8 @@ def test_a_unit_or_a_key_that_differs(tmp_path):
     key, other = b"k" * 32, b"o" * 32
     opened(tmp_path / "l", unit="person", people_key=key).close()
     opened(tmp_path / "l", unit="person", people_key=key).close()
-    with pytest.raises(pl.InvalidValue, match="^unit must be"):
-        opened(tmp_path / "l")
-    with pytest.raises(pl.InvalidValue):
-        opened(tmp_path / "l", unit="person", people_key=other)
+    refused(pl.InvalidValue, lambda: opened(tmp_path / "l"), match="^unit must be")
+    refused(pl.InvalidValue, lambda: opened(tmp_path / "l", unit="person", people_key=other))
 
 
 def test_simulation_never_mixes_with_private(tmp_path):
@@ -89,11 +85,9 @@ def test_simulation_never_mixes_with_private(tmp_path):
 def test_what_is_no_ledger_is_neither_opened_nor_overwritten(tmp_path):
     place = tmp_path / "l"
     place.write_bytes(b"a table" * 999)
-    with pytest.raises(pl.LedgerError):
-        opened(place)
+    refused(pl.LedgerError, lambda: opened(place))
     assert place.read_bytes() == b"a table" * 999
-    with pytest.raises(pl.LedgerError):
-        opened(tmp_path / "nowhere" / "l")
+    refused(pl.LedgerError, lambda: opened(tmp_path / "nowhere" / "l"))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")

@@ -1,7 +1,5 @@
 """A ledger's own policy: what it forbids is refused before a row is read."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -11,6 +9,7 @@ import privledger as pl
 from privledger.ledger import audit
 from tests.all_cases import all_cases
 from tests.bodies import body_of, lines_of, stored
+from tests.worlds import refused
 
 SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),), expected_rows=5,
                    expected_rows_provenance="declared: five places were planned")
@@ -42,8 +41,7 @@ def rules(caught):
     ("asserted-node", {}, pl.Asserted(0.1, "somebody said so"), "a"),
     ("asserted-node", {}, pl.AssertedZCDP(0.001, "somebody said so"), "a"),
     ("isolation-not-allowed", {"isolation": ("brokered",)}, NODE, "a"),
-    ("too-few-rows", {"min_rows": 6}, NODE, "a"),
-])
+    ("too-few-rows", {"min_rows": 6}, NODE, "a")])
 def test_a_request_that_breaks_a_rule_spends_and_reads_nothing(rule, kept, plan, learner):
     ledger = made(policy(**kept), filter="basic")
     with pytest.raises(pl.errors.PolicyViolation, match="othing was read") as caught:
@@ -87,8 +85,7 @@ def test_an_asserted_query_is_refused_unread():
     ("over-epsilon", {"max_epsilon": 1.0}, {}), ("over-delta", {"max_delta": 1e-7}, {}),
     ("under-delta", {"max_delta": 1e-2, "min_delta": 1e-5}, {}),
     ("wrong-relation", {"relation": "replace_one"}, {}),
-    ("simulation-noise", {}, {"mode": "simulation"}),
-])
+    ("simulation-noise", {}, {"mode": "simulation"})])
 def test_a_ledger_that_breaks_a_rule_is_not_made(rule, kept, options, tmp_path):
     with pytest.raises(pl.errors.PolicyViolation) as caught:
         pl.Ledger.create(tmp_path / "x.db", budget=BUDGET, policy=policy(**kept), **options)
@@ -110,8 +107,7 @@ def test_only_the_named_windows_are_opened():
 
 def test_a_scope_is_held_to_it_too():
     ledger = made(policy(mechanisms=("Gaussian",)))
-    with pytest.raises(pl.errors.PolicyViolation):
-        ledger.open_scope(pl.IndividualFilter("gdp", 0.01))
+    refused(pl.errors.PolicyViolation, lambda: ledger.open_scope(pl.IndividualFilter("gdp", 0.01)))
 
 
 def test_limits_of_tables_are_caps():
@@ -131,8 +127,7 @@ def test_it_survives_reopening(tmp_path):
     pl.Ledger.create(path, budget=BUDGET, policy=kept).close()
     with pl.Ledger.open(path) as again:
         assert again.state.policy == kept
-        with pytest.raises(pl.errors.PolicyViolation):
-            again.request(NODE, table(again), learner="b")
+        refused(pl.errors.PolicyViolation, lambda: again.request(NODE, table(again), learner="b"))
 
 
 def rewritten(ledger, change):
@@ -142,8 +137,7 @@ def rewritten(ledger, change):
 
 
 @pytest.mark.parametrize("rule", [
-    {"mechanisms": ["Laplace"]}, {"learners": ["b"]}, {"min_rows": 6}, {"isolation": ["brokered"]},
-])
+    {"mechanisms": ["Laplace"]}, {"learners": ["b"]}, {"min_rows": 6}, {"isolation": ["brokered"]}])
 def test_the_audit_finds_what_it_should_have_stopped(rule):
     ledger = made(policy())
     ledger.request(NODE, table(ledger), learner="a").close()

@@ -1,7 +1,5 @@
 """Answers that were paid for come again for nothing, and only what is certainly the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -23,15 +21,12 @@ from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Answer
 from privledger.ledger.settle import Settlement
 from tests.all_cases import all_cases
+from tests.worlds import refused, schema_of
 
 KEY = b"a key of sixteen"
 G = pl.Gaussian(20.0)
-SCHEMA = pl.Schema("t", (
-    pl.Column("x", "numeric", "feature", 0, 1),
-    pl.Column("c", "categorical", "feature", categories=("a", "b"))))
-WIDER = pl.Schema("t", (
-    pl.Column("x", "numeric", "feature", 0, 2),
-    pl.Column("c", "categorical", "feature", categories=("a", "b"))))
+SCHEMA = schema_of("t", {"x": (0, 1), "c": ["a", "b"]})
+WIDER = schema_of("t", {"x": (0, 2), "c": ["a", "b"]})
 
 
 def table(n=40):
@@ -51,8 +46,7 @@ QUESTIONS = {
     "histogram": lambda data: data.histogram("c"),
     "edges": lambda data: data.histogram("x", (0.25, 0.5)),
     "sum": lambda data: data.sum("x"),
-    "row sum": lambda data: data.row_sum(["x"]),
-}
+    "row sum": lambda data: data.row_sum(["x"])}
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
@@ -75,8 +69,7 @@ def test_an_exhausted_ledger_still_gives_out_what_it_has():
     with made() as ledger:
         data = ledger.protect(table(), SCHEMA)
         first = ask(ledger, data.count())
-        with pytest.raises(pl.BudgetExceeded):
-            ledger.answer(pl.Gaussian(1.0), data.count())
+        refused(pl.BudgetExceeded, lambda: ledger.answer(pl.Gaussian(1.0), data.count()))
         with pytest.raises(pl.BudgetExceeded):
             [ledger.answer(G, data.count()) for _ in range(10**4)]
         assert ask(ledger, data.count()).value == first.value
@@ -94,8 +87,7 @@ DIFFERENT = {
         table(), SCHEMA, name="t").count()),
     "another table": lambda ledger, data: ask(ledger, ledger.protect(
         table(), SCHEMA, name="u", fingerprint_key=KEY).count()),
-    "not kept": lambda ledger, data: ledger.answer(G, data.count()),
-}
+    "not kept": lambda ledger, data: ledger.answer(G, data.count())}
 
 
 @all_cases("case", DIFFERENT)
@@ -126,8 +118,7 @@ OTHERS = {
     "a row less": (lambda: {name: column[1:] for name, column in table().items()}, SCHEMA, KEY),
     "other bounds": (table, WIDER, KEY),
     "another key": (table, SCHEMA, KEY[::-1]),
-    "no key": (table, SCHEMA, None),
-}
+    "no key": (table, SCHEMA, None)}
 
 
 @pytest.mark.parametrize("case", OTHERS)
@@ -170,8 +161,7 @@ def test_parts_samples_and_strangers_are_refused_before_anything_is_charged():
         for query in (data.poisson(0.5).count(), parts[0].count(), strange.count(), None, data):
             with pytest.raises(pl.PrivledgerError, match="must be"):
                 ask(ledger, query)
-        with pytest.raises(pl.errors.InvalidValue):
-            ledger.answer(G, data.count(), keep=1)
+        refused(pl.errors.InvalidValue, lambda: ledger.answer(G, data.count(), keep=1))
         assert ledger.spent == 0 and data._vault.opened == 0
 
 
@@ -199,8 +189,7 @@ def test_a_history_that_does_not_follow_gives_nothing_out(change):
     lines = {"left out": entries[1:], "edited": [*before, evolve(last, event=entries[0].event)],
              "another chain": [*before, make_entry(
                  last.position, last.event, "1" * 64)]}[change]
-    history = SimpleNamespace(refresh=lambda: None, store=SimpleNamespace(
-        read=lambda after: lines))
+    history = SimpleNamespace(refresh=lambda: None, store=SimpleNamespace(read=lambda after: lines))
     with pytest.raises(pl.errors.LedgerCorrupt, match="othing was recalled"):
         recalled.Recall(history).find("0" * 64, b"k" * 32)
 
@@ -237,8 +226,7 @@ def test_a_settlement_that_fails_gives_nothing_out(monkeypatch):
 
         with monkeypatch.context() as patched:
             patched.setattr("privledger.guard.session.settle", fails)
-            with pytest.raises(pl.LedgerError, match="no disk"):
-                ask(ledger, data.count())
+            refused(pl.LedgerError, lambda: ask(ledger, data.count()), match="no disk")
         spent = ledger.spent
         assert spent > 0 and not ask(ledger, data.count()).recalled and ledger.spent > spent
 
@@ -324,8 +312,7 @@ FORGED = {
     "a text that is no digits": lambda answer, key: Answer(key, INVENTED, "\u00e9" * 64),
     "the seal of another value": lambda answer, key: Answer(key, INVENTED, answer.seal),
     "the answer of another grant": lambda answer, key: answer,
-    "the answer of another question": lambda answer, key: evolve(answer, asked=key),
-}
+    "the answer of another question": lambda answer, key: evolve(answer, asked=key)}
 
 
 @all_cases("key", [KEY, None])

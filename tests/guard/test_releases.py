@@ -1,7 +1,5 @@
 """Releases: exact sums, the right noise, secret samples; shapes that public facts fix."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 import privledger as pl
 from privledger.guard.handle import _granted
 from tests.bodies import body_of
+from tests.worlds import protected, refused, schema_of
 
 TINY = pl.Gaussian(1e-5)
 PER_MILLION = 4.9  # two-sided normal tail of 1e-6
@@ -85,16 +84,14 @@ def test_parts_add_up_to_the_whole(rich):
     assert sum(each) == pytest.approx(float(whole), abs=1e-1)
     assert each == pytest.approx(again.tolist(), abs=1e-1)
     assert min(each) > 200 / 3 - 6.7 * PER_MILLION - 1
-    with pytest.raises(IndexError):
-        coins[3]
+    refused(IndexError, lambda: coins[3])
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_noise_has_the_promised_size(schema, table, relation, law):
     """Variance over 20 000 coordinates; false alarm below 1e-6."""
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-6), relation=relation, filter="gdp")
-    data = ledger.protect(*table, schema)
+    ledger, data = protected(pl.Budget(1e6, 1e-6), *table, schema, relation=relation, filter="gdp")
     edges = np.linspace(1e-4, 0.9999, 20_000)
     query = data.histogram("size", edges)
     spread = {"add_remove": 1.0, "replace_one": math.sqrt(2) if law == "gaussian" else 2.0}
@@ -114,8 +111,7 @@ def test_noise_has_the_promised_size(schema, table, relation, law):
 
 
 def test_shares_divide_the_noise(schema, table):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-6), filter="gdp")
-    data = ledger.protect(*table, schema)
+    ledger, data = protected(pl.Budget(1e6, 1e-6), *table, schema, filter="gdp")
     cells = pl.questions.IntervalCells("size", np.linspace(1e-4, 0.9999, 8_000))
     mechanism = pl.Gaussian(40.0, (0.2, 0.8))
     with ledger.request(mechanism, data) as session:
@@ -128,7 +124,7 @@ def test_shares_divide_the_noise(schema, table):
 
 def test_poisson_samples_are_fresh_secret_and_of_the_right_rate(schema):
     n, rate = 40_000, 0.3
-    one = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    one = schema_of("one", {"x": (0.0, 1.0)})
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e13, 1e-6), filter="rdp", order=2.0)
     data = ledger.protect({"x": np.linspace(0, 1, n)}, one)
     noise = pl.Gaussian(0.5)
@@ -148,7 +144,7 @@ def test_poisson_samples_are_fresh_secret_and_of_the_right_rate(schema):
 def test_a_sample_does_not_outlive_its_grant(schema):
     """A handle used under two grants is two samples: each grant paid for a fresh one."""
     n = 20_000
-    one = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    one = schema_of("one", {"x": (0.0, 1.0)})
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e13, 1e-6), filter="rdp", order=2.0)
     data = ledger.protect({"x": np.linspace(0, 1, n)}, one)
     handle, noise, counts = data.poisson(0.5), pl.Gaussian(0.1), []
@@ -183,10 +179,10 @@ def test_a_filter_has_the_reserved_caps(guarded):
     ledger, data = guarded
     for reserved, used in [
         (pl.IndividualFilter("gdp", 1e-4), pl.IndividualFilter("gdp", 1e9)),
-        (pl.IndividualFilter("gdp", 1e-4), pl.IndividualFilter("gdp", 1.1e-4)),
-    ]:
+        (pl.IndividualFilter("gdp", 1e-4), pl.IndividualFilter("gdp", 1.1e-4))]:
         with ledger.request(reserved, data) as session, pytest.raises(pl.NotGranted):
             session.release(pl.Gaussian(1e-3), session.filtered(used).count())
+    assert data._vault.opened == 0
 
 
 def test_a_filtered_handle_is_of_its_session(guarded):
@@ -243,9 +239,8 @@ def test_one_token_is_one_partition(rich):
 
 def test_a_certificate_is_not_the_callers_choice(schema, table):
     """`index` parts cost half under replace-one; only the guard may call parts that."""
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-6), relation="replace_one",
-                              filter="gdp")
-    data = ledger.protect(*table, schema)
+    ledger, data = protected(pl.Budget(1e6, 1e-6), *table, schema, relation="replace_one",
+                             filter="gdp")
     g = pl.Gaussian(1.0)
 
     def forge():
@@ -253,8 +248,7 @@ def test_a_certificate_is_not_the_callers_choice(schema, table):
             part = pl.Partition(data, pl.questions.IntervalCells("size", (0.5,)), "mine", "index")
             session.release(g, part[0].count())
 
-    with pytest.raises((pl.PrivledgerError, TypeError)):
-        forge()
+    refused((pl.PrivledgerError, TypeError), forge)
 
 
 # The shape of an answer, and whether there is one, must not depend on the records.
@@ -290,9 +284,7 @@ SIZES = {"a": ["a", "a"], "b": ["a", "b"], "d": ["a", "d"]}
 def test_the_outcome_does_not_tell_what_is_in_the_table(make_ledger, ask_for):
     """An exception or a shape that some records cause is a release without noise."""
     ledger = make_ledger()
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("c", "categorical", "feature", categories=("a", "b", "d")),
-                             pl.Column("y", "categorical", "target", categories=("a", "b", "d"))))
+    schema = schema_of("t", {"x": (0.0, 1.0), "c": ["a", "b", "d"]}, y=["a", "b", "d"])
     g = pl.Gaussian(20.0)
     found = set()
     for words in (["a", "a"], ["a", "b"], ["a", "d"], ["d", "d"], ["a", "b", "d"], ["a"]):

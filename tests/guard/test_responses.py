@@ -1,7 +1,5 @@
 """Randomised responses of a whole column, under replace_one: one record, one answer."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -21,8 +19,7 @@ SCHEMA = pl.Schema("people", (
     pl.Column("kind", "categorical", "target", categories=("a", "b", "c"))))
 N = 3000
 CODES = np.arange(N) % 3
-X = {"size": np.linspace(0, 1, N),
-     "colour": np.array(["red", "green", None], dtype=object)[CODES]}
+X = {"size": np.linspace(0, 1, N), "colour": np.array(["red", "green", None], dtype=object)[CODES]}
 Y = np.array(["a", "b", "c"])[CODES]
 
 

@@ -1,13 +1,12 @@
 """Rows with an id, in a ledger of people with one row each: order and growth change nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import privledger as pl
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 CAP = pl.IndividualFilter("gdp", 0.01)
 NOISE = pl.Gaussian(15.0)
 KEY = b"k" * 32

@@ -1,20 +1,18 @@
 """History: a run of another library was handed back when its process failed after the fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import privledger as pl
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 VOUCHED = pl.Asserted(0.5, "another library's fit")
 PLANS = [
     VOUCHED, pl.AssertedZCDP(0.1, "so they say"),
     pl.Sequential([pl.Gaussian(9.0), VOUCHED]),
     pl.Repeat(pl.PoissonSample(0.1, VOUCHED), 3),
-    pl.nodes.Tuning(VOUCHED, success=0.5),
-]
+    pl.nodes.Tuning(VOUCHED, success=0.5)]
 
 
 def protected():

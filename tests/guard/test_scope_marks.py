@@ -1,7 +1,5 @@
 """A scope of rows goes on in another process only with the same rows in the same order."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -12,8 +10,9 @@ from privledger.storage import MemoryStore
 from tests.alone import verify_history
 from tests.doctored import entries_of
 from tests.standalone.conftest import chained, exported, parsed
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("a", "numeric", "feature", 0.0, 1.0),))
+SCHEMA = schema_of("t", {"a": (0.0, 1.0)})
 KEY, CAP, G = b"k" * 16, 0.0026, pl.Gaussian(20.0)
 FILTER = pl.IndividualFilter("gdp", CAP)
 
@@ -45,8 +44,7 @@ def path(tmp_path):
 def test_an_export_in_another_order_is_refused_unread(path):
     day(path, [1.0, 0.5, 0.5])
     with pl.Ledger.open(path) as ledger:
-        data = ledger.protect({"a": [0.5, 0.5, 1.0]}, schema=SCHEMA, name="t",
-                              fingerprint_key=KEY)
+        data = ledger.protect({"a": [0.5, 0.5, 1.0]}, schema=SCHEMA, name="t", fingerprint_key=KEY)
         with pytest.raises(pl.errors.NotGranted, match="same rows in the same order"):
             use(ledger, data)
         assert data._vault.opened == 0
@@ -58,8 +56,7 @@ def test_an_export_in_another_order_is_refused_unread(path):
                                                (KEY, b"x" * 16)])
 def test_without_the_same_key_a_scope_ends_with_its_process(path, first, second):
     day(path, [1.0, 0.5], first)
-    with pytest.raises(pl.errors.NotGranted, match="fingerprint_key"):
-        day(path, [1.0, 0.5], second)
+    refused(pl.errors.NotGranted, lambda: day(path, [1.0, 0.5], second), match="fingerprint_key")
 
 
 def test_within_a_process_no_key_is_needed(path):

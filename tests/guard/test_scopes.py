@@ -1,7 +1,5 @@
 """Individual filters: per-record spends that span rounds, fits and learners."""
 
-from __future__ import annotations
-
 import contextlib
 import platform
 from unittest import mock
@@ -15,8 +13,9 @@ import privledger as pl
 from privledger.ledger.events import Holder
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.ledger.vectors import pack, unpack
+from tests.worlds import protected, refused, schema_of
 
-ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
+ONE = schema_of("one", {"x": (-1.0, 1.0)})
 NOISE = pl.Gaussian(10.0)
 GONE = Holder(platform.node(), 2**22 + 1, "a process that is gone")
 EACH = 1 / 10.0**2  # mu squared of a record of full norm, per release
@@ -54,8 +53,7 @@ def test_records_leave_before_their_cap(open_ledger):
 
 
 def test_a_record_that_left_no_longer_answers(open_ledger):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e13, 1e-6), filter="gdp")
-    data = ledger.protect({"x": [1.0, -1.0, 0.25]}, ONE)
+    ledger, data = protected(pl.Budget(1e13, 1e-6), {"x": [1.0, -1.0, 0.25]}, ONE, filter="gdp")
     tiny = pl.Gaussian(1e-3)
     node = pl.IndividualFilter("gdp", 2e6 * (1 + 1e-9))
     with ledger.request(node, data) as session:
@@ -70,10 +68,9 @@ def test_a_record_that_left_no_longer_answers(open_ledger):
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=6), st.floats(0.01, 0.2),
        st.integers(1, 30), st.sampled_from(["gdp", "renyi"]))
 def test_no_record_ever_passes_its_cap(values, cap, rounds, kind):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(50.0, 1e-6),
-                              filter="gdp" if kind == "gdp" else "rdp",
-                              order=None if kind == "gdp" else 8.0)
-    data = ledger.protect({"x": values}, ONE)
+    ledger, data = protected(pl.Budget(50.0, 1e-6), {"x": values}, ONE,
+                             filter="gdp" if kind == "gdp" else "rdp",
+                             order=None if kind == "gdp" else 8.0)
     node = pl.IndividualFilter(kind, cap, 0.0 if kind == "gdp" else 8.0)
     with ledger.request(node, data) as session:
         handle = session.filtered(node)
@@ -149,10 +146,9 @@ def test_a_gaussian_filter_takes_no_samples_and_no_laplace(open_ledger):
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=5), st.floats(0.001, 1.0),
        st.integers(1, 12), st.sampled_from(["gdp", "renyi"]), st.booleans())
 def test_rollover_never_ejects_and_never_passes_the_cap(values, cap, rounds, kind, joint):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(500.0, 1e-6),
-                              filter="gdp" if kind == "gdp" else "rdp",
-                              order=None if kind == "gdp" else 8.0)
-    data = ledger.protect({"x": values}, ONE)
+    ledger, data = protected(pl.Budget(500.0, 1e-6), {"x": values}, ONE,
+                             filter="gdp" if kind == "gdp" else "rdp",
+                             order=None if kind == "gdp" else 8.0)
     node = pl.IndividualFilter(kind, cap, 0.0 if kind == "gdp" else 8.0)
     noise = pl.Gaussian(1.0, (0.5, 0.5)) if joint else pl.Gaussian(1.0)
     blocks = (pl.questions.Ones(), pl.questions.ColumnValue("x", 0.0, 1.0)) if joint else (
@@ -167,8 +163,7 @@ def test_rollover_never_ejects_and_never_passes_the_cap(values, cap, rounds, kin
 
 
 def test_rollover_uses_up_what_is_left(open_ledger):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e13, 1e-6), filter="gdp")
-    data = ledger.protect({"x": [1.0, 0.01]}, ONE)
+    ledger, data = protected(pl.Budget(1e13, 1e-6), {"x": [1.0, 0.01]}, ONE, filter="gdp")
     tiny = pl.Gaussian(1e-3)
     node = pl.IndividualFilter("gdp", 1e6)
     with ledger.request(node, data) as session:
@@ -215,12 +210,10 @@ def test_opening_a_scope_again_costs_nothing_and_other_caps_are_refused(open_led
     first = ledger.open_scope(node, name="s")
     spent = ledger.spent
     assert ledger.open_scope(node, name="s") == first and ledger.spent == spent
-    with pytest.raises(pl.InvalidValue):
-        ledger.open_scope(pl.IndividualFilter("gdp", 0.2), name="s")
+    refused(pl.InvalidValue, lambda: ledger.open_scope(pl.IndividualFilter("gdp", 0.2), name="s"))
     ledger.open_scope(node)
     assert ledger.spent > spent
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.open_scope(pl.IndividualFilter("gdp", 1e9))
+    refused(pl.BudgetExceeded, lambda: ledger.open_scope(pl.IndividualFilter("gdp", 1e9)))
     for wrong in (NOISE, described(0.1, 2), None):
         with pytest.raises(pl.InvalidValue):
             ledger.open_scope(wrong)
@@ -308,8 +301,7 @@ def test_a_plan_in_a_scope_is_the_scopes_filter(open_ledger, plan):
     ledger = open_ledger()
     data = ledger.protect({"x": [1.0]}, ONE)
     scope = ledger.open_scope(pl.IndividualFilter("gdp", 0.1))
-    with pytest.raises(pl.InvalidValue):
-        ledger.request(plan, data, scope=scope)
+    refused(pl.InvalidValue, lambda: ledger.request(plan, data, scope=scope))
 
 
 def test_late_arrivals_get_a_whole_cap(open_ledger):
@@ -338,8 +330,7 @@ def test_an_arrival_fits_the_table_it_joins(open_ledger, make_ledger):
     for bad in ({"x": []}, {"x": [np.nan]}, {"z": [1.0]}):
         with pytest.raises(pl.errors.DataError):
             ledger.append(data, bad)
-    with pytest.raises(pl.InvalidValue):
-        ledger.append(data.poisson(0.5), {"x": [1.0]})
+    refused(pl.InvalidValue, lambda: ledger.append(data.poisson(0.5), {"x": [1.0]}))
 
 
 def test_an_arrival_has_a_target_exactly_if_the_others_have_one(make_ledger, schema, table):
@@ -375,14 +366,12 @@ def test_record_sums_its_lines(open_ledger):
 
 
 def test_record_before_any_grant(open_ledger):
-    with pytest.raises(pl.errors.DataError):
-        open_ledger().record(0)
+    refused(pl.errors.DataError, lambda: open_ledger().record(0))
 
 
 def test_a_filter_for_replace_one_is_refused(open_ledger):
     ledger = open_ledger(relation="replace_one")
-    with pytest.raises(pl.errors.RelationMismatch):
-        ledger.open_scope(pl.IndividualFilter("gdp", 0.1))
+    refused(pl.errors.RelationMismatch, lambda: ledger.open_scope(pl.IndividualFilter("gdp", 0.1)))
 
 
 def test_a_record_pays_for_its_own_part_only(open_ledger):
@@ -437,8 +426,7 @@ def test_a_name_stands_for_one_table(open_ledger):
 
     assert use([1.0, 0.0]) == [1, 1]
     assert use([1.0, 0.0]) == [0, 1]  # the same rows come back: nothing is left for the first
-    with pytest.raises(pl.PrivledgerError):
-        use([0.0, 1.0])
+    refused(pl.PrivledgerError, lambda: use([0.0, 1.0]))
 
 
 @pytest.mark.parametrize("made_up", [-RECORD_UNITS, -1, 2**63 - 1])

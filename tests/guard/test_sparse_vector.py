@@ -1,7 +1,5 @@
 """Sparse vector as it is released: one noise for the threshold, bits alone, and an end."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -13,6 +11,7 @@ from privledger.broker.wire import WireDescriber, WireReader
 from privledger.noise.source import SystemSource
 from privledger.questions.query import Sum
 from tests.worlds import SIXTY as N
+from tests.worlds import refused
 from tests.worlds import sixty as guarded
 
 TINY = pl.SparseVector(1e-4, 1e-4, cutoff=2)
@@ -44,8 +43,7 @@ def test_the_thresholds_noise_is_drawn_once_and_the_sums_afresh(monkeypatch):
     scales = [scale * step for scale, _ in asked]
     assert {size for _, size in asked} == {1}
     assert scales == pytest.approx([4, 8, 8, 8, 8, 4, 8], rel=1e-9)
-    assert all(scale >= wanted for scale, wanted in zip(scales, [4, 8, 8, 8, 8, 4, 8],
-                                                        strict=True))
+    assert all(scale >= wanted for scale, wanted in zip(scales, [4, 8, 8, 8, 8, 4, 8], strict=True))
 
 
 def test_answers_follow_the_law():
@@ -136,8 +134,7 @@ def test_both_relations_pay_for_what_one_record_moves(relation):
 # --- refusals -----------------------------------------------------------------------------------
 
 def refuses(data, session, query, node=TINY, error=pl.errors.UnsupportedNode):
-    with pytest.raises(error):
-        session.release(node, query() if callable(query) else query)
+    refused(error, lambda: session.release(node, query() if callable(query) else query))
     assert session.releases == 0
     assert data._vault.opened == 0
 
@@ -157,8 +154,7 @@ def test_what_has_no_proof_is_refused():
             data.query((pl.questions.Ones(), pl.questions.Ones())), 1.0))
         refuses(data, session, run.above(data.row_sum(["size"]), 1.0),
                 pl.SparseVector(1e-4, 1e-4, cutoff=3), pl.NotGranted)
-        with pytest.raises(pl.InvalidValue):
-            run.above(data.count(), float("nan"))
+        refused(pl.InvalidValue, lambda: run.above(data.count(), float("nan")))
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])

@@ -3,8 +3,6 @@
 The six traces of tests/bench/traces.py are printed there; one release is pinned here.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

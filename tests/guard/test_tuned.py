@@ -1,7 +1,5 @@
 """The best of a random number of trials: what is enforced, and what the price rests on."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
@@ -20,16 +18,16 @@ from privledger.accounting.tuning import (
 from privledger.cli import main
 from tests.alone import VERIFIER
 from tests.bodies import body_of
+from tests.worlds import protected, refused, schema_of
 
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SCHEMA = schema_of("one", {"x": (0.0, 1.0)})
 LEAF = pl.Laplace(10.0, 1.0)
 NODE = pl.nodes.Tuning(pl.Repeat(LEAF, 2), shape=1.0, success=0.3)
 ROWS = {"x": np.linspace(0, 1, 50)}
 
 
 def opened(node=NODE, **options):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(5.0, 1e-6), **options)
-    data = ledger.protect(ROWS, SCHEMA, name="t")
+    ledger, data = protected(pl.Budget(5.0, 1e-6), ROWS, SCHEMA, name="t", **options)
     return ledger, ledger.request(node, data)
 
 
@@ -84,12 +82,10 @@ def test_the_best_is_returned():
 def test_another_node_than_the_reserved_one_is_refused_unread(wrong):
     ledger, session = opened()
     with session:
-        with pytest.raises(pl.NotGranted, match="Nothing was read"):
-            session.best_of(wrong, 1, honest)
+        refused(pl.NotGranted, lambda: session.best_of(wrong, 1, honest), match="Nothing was read")
         changed = evolve(NODE)
         object.__setattr__(changed, "success", 0.01)
-        with pytest.raises(pl.NotGranted):
-            session.best_of(changed, 1, honest)
+        refused(pl.NotGranted, lambda: session.best_of(changed, 1, honest))
     assert session.releases == 0
     assert ledger.verify() == []
 
@@ -112,8 +108,7 @@ def test_a_node_serves_once():
     _, session = opened()
     with session:
         session.best_of(NODE, 1, honest)
-        with pytest.raises(pl.NotGranted):
-            session.best_of(NODE, 1, honest)
+        refused(pl.NotGranted, lambda: session.best_of(NODE, 1, honest))
 
 
 def test_a_trial_gets_one_run_and_not_more():
@@ -146,10 +141,8 @@ def test_a_handle_outlives_its_trial_by_nothing():
         session.best_of(NODE, 1, keeps)
         data, part = kept[0]
         assert not part.active
-        with pytest.raises(pl.NotGranted):
-            part.release(LEAF, data.count())
-        with pytest.raises(pl.NotGranted):
-            session.release(LEAF, session.data.count())
+        refused(pl.NotGranted, lambda: part.release(LEAF, data.count()),
+                lambda: session.release(LEAF, session.data.count()))
 
 
 def test_another_trials_handle_is_refused():
@@ -158,8 +151,7 @@ def test_another_trials_handle_is_refused():
     def mixes(data, candidate):
         kept.append(data)
         if len(kept) > 1:
-            with pytest.raises(pl.InvalidValue):
-                data.ledger.request(LEAF, kept[0])
+            refused(pl.InvalidValue, lambda: data.ledger.request(LEAF, kept[0]))
         return 1.0, None
 
     _, session = opened(evolve(NODE, success=0.01))
@@ -245,8 +237,7 @@ def test_the_standalone_verifier_agrees(tmp_path, kind):
 
 def test_weighted_coins_divide_as_they_say():
     """Of 20,000 coins of weight 4:1, 600 more or fewer than a fifth: probability below 1e-25."""
-    ledger = pl.Ledger.create(None, budget=pl.Budget(500.0))
-    data = ledger.protect({"x": np.zeros(20_000)}, SCHEMA)
+    ledger, data = protected(pl.Budget(500.0), {"x": np.zeros(20_000)}, SCHEMA)
     parts = data.partition((4, 1))
     exact = pl.Laplace(0.01, 1.0)
     with ledger.request(pl.Parallel([exact, exact], certificate="iid_per_record"), data) as session:

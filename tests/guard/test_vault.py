@@ -1,7 +1,5 @@
 """Nothing is read without a grant, and nothing that can be printed shows a value."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import traceback
@@ -13,14 +11,11 @@ import privledger as pl
 from privledger.guard.vault import Pass, _vault_of
 from privledger.tables.chunk import Rows
 from tests.bodies import body_of
+from tests.worlds import refused, schema_of
 
 G = pl.Gaussian(20.0)
 SECRET = 0.7312345678
-SCHEMA = pl.Schema("guarded", (
-    pl.Column("x", "numeric", "feature", 0.0, 1.0),
-    pl.Column("c", "categorical", "feature", categories=("a", "b", "hidden")),
-    pl.Column("y", "numeric", "target", 0.0, 1.0),
-))
+SCHEMA = schema_of("guarded", {"x": (0.0, 1.0), "c": ["a", "b", "hidden"]}, y=(0.0, 1.0))
 TABLE = {"x": np.full(60, SECRET), "c": np.array(["a", "b", "hidden"] * 20)}
 Y = np.full(60, SECRET)
 
@@ -34,8 +29,7 @@ def pair(make_ledger):
 def unread(data, release, error=pl.NotGranted):
     """`release` is refused and the vault stays shut."""
     before = data._vault.opened
-    with pytest.raises(error, match="[Nn]othing was read|no .*|over"):
-        release()
+    refused(error, release, match="[Nn]othing was read|no .*|over")
     assert data._vault.opened == before
 
 
@@ -62,8 +56,7 @@ def test_a_refused_request_opens_nothing(make_ledger):
     data = ledger.protect(TABLE, Y, SCHEMA)
     for plan in (pl.Gaussian(0.1), pl.Repeat(G, 10**9)):
         unread(data, lambda plan=plan: ledger.request(plan, data), pl.BudgetExceeded)
-    with pytest.raises(pl.errors.RelationMismatch):
-        ledger.request(pl.RandomizedResponse(0.5), data)
+    refused(pl.errors.RelationMismatch, lambda: ledger.request(pl.RandomizedResponse(0.5), data))
     assert data._vault.opened == 0
 
 
@@ -106,8 +99,7 @@ def test_another_ledger_cannot_take_the_data_over(pair, make_ledger):
         with own.request(g, taken) as session:
             session.release(g, taken.count())
 
-    with pytest.raises(pl.PrivledgerError):
-        take()
+    refused(pl.PrivledgerError, take)
 
 
 def test_a_handle_rewritten_for_another_ledger_reads_nothing(pair, make_ledger):
@@ -122,8 +114,7 @@ def test_a_handle_rewritten_for_another_ledger_reads_nothing(pair, make_ledger):
         with own.request(g, moved) as session:
             session.release(g, moved.count())
 
-    with pytest.raises((pl.PrivledgerError, TypeError)):
-        take()
+    refused((pl.PrivledgerError, TypeError), take)
     assert data._vault.opened == 0 and ledger.spent == 0
 
 
@@ -147,10 +138,8 @@ def test_the_vault_asks_for_a_standing_grant_of_its_own_data(pair):
 
 
 def test_length_is_private(pair):
-    with pytest.raises(TypeError, match="private"):
-        len(pair[1])
-    with pytest.raises(TypeError):
-        list(pair[1])
+    refused(TypeError, lambda: len(pair[1]), match="private")
+    refused(TypeError, lambda: list(pair[1]))
 
 
 def test_nothing_printable_shows_a_value(pair):
@@ -268,72 +257,44 @@ class Spy:
     loss, updates = "squared", ()
 
 
-def spy_block(data, spy):
-    return data.query((spy,))
-
-
-def spy_cells(data, spy):
-    return data.query((pl.questions.Ones(),), spy)
-
-
-def spy_part(data, spy):
-    return data.partition(spy)[0].count()
-
-
-def spy_partition_query(data, spy):
-    return data.partition(spy).counts()
-
-
-def spy_score_update(data, spy):
+def score_of(data, updates=(), add=()):
     score = data.score("squared", [0.0])
-    score.add(spy, np.zeros(2))
-    return data.query((score.gradient(1.0),))
+    for one in add:
+        score.add(one, np.zeros(2))
+    for one in updates:
+        score.updates.append((one, np.zeros(2)))
+    return score
 
 
-def spy_late_update(data, spy):
-    score = data.score("squared", [0.0])
-    score.updates.append((spy, np.zeros(2)))
-    return data.query((score.gradient(1.0),))
-
-
-def spy_residuals(data, spy):
-    return data.query((pl.questions.Ones(),), pl.questions.ResidualCells(spy, (0.5,)))
-
-
-def spy_gradient(data, spy):
-    return data.query((type(data.score("squared", [0.0]).gradient(1.0))(spy, 1.0, 1),))
-
-
-def spy_hessian(data, spy):
+def logistic(spy):
     spy.loss = "logistic"
-    return data.query((type(data.score("squared", [0.0]).hessian())(spy),))
+    return spy
 
 
-def spy_bins(data, spy):
-    table = np.zeros(3, dtype=np.uint8)
-    return data.query((pl.questions.Ones(),),
-                      pl.questions.TreeCells(spy, (pl.questions.Test(0, table),), 2))
+def coins(data, spy):
+    return type(data.partition(2).cells)(2, lambda *a: spy.seen.append(a) or np.zeros(60, int))
 
 
-def spy_coins(data, spy):
-    coins = type(data.partition(2).cells)(2, lambda *a: spy.seen.append(a) or np.zeros(60, int))
-    score = data.score("squared", [0.0])
-    score.add(coins, np.zeros(2))
-    return data.query((score.gradient(1.0),))
+ONES = (pl.questions.Ones(),)
+SPIES = {
+    "block": lambda data, spy: data.query((spy,)),
+    "cells": lambda data, spy: data.query(ONES, spy),
+    "part": lambda data, spy: data.partition(spy)[0].count(),
+    "partition query": lambda data, spy: data.partition(spy).counts(),
+    "score update": lambda data, spy: data.query((score_of(data, add=[spy]).gradient(1.0),)),
+    "late update": lambda data, spy: data.query((score_of(data, [spy]).gradient(1.0),)),
+    "residuals": lambda data, spy: data.query(ONES, pl.questions.ResidualCells(spy, (0.5,))),
+    "gradient": lambda data, spy: data.query((type(score_of(data).gradient(1.0))(spy, 1.0, 1),)),
+    "hessian": lambda data, spy: data.query((type(score_of(data).hessian())(logistic(spy)),)),
+    "bins": lambda data, spy: data.query(ONES, pl.questions.TreeCells(
+        spy, (pl.questions.Test(0, np.zeros(3, dtype=np.uint8)),), 2)),
+    "coins": lambda data, spy: data.query((
+        score_of(data, add=[coins(data, spy)]).gradient(1.0),)),
+    "subclass": lambda data, spy: data.query((type("Sneaky", (pl.questions.ColumnValue,), {
+        "values": lambda self, rows: spy.values(rows)})("x", 0.5, 0.5),))}
 
 
-def spy_subclass(data, spy):
-    class Sneaky(pl.questions.ColumnValue):
-        def values(self, rows):
-            return spy.values(rows)
-
-    return data.query((Sneaky("x", 0.5, 0.5),))
-
-
-@pytest.mark.parametrize("ask", [
-    spy_block, spy_cells, spy_part, spy_partition_query, spy_score_update, spy_late_update,
-    spy_residuals, spy_gradient, spy_hessian, spy_bins, spy_coins, spy_subclass,
-], ids=lambda ask: ask.__name__)
+@pytest.mark.parametrize("ask", SPIES.values(), ids=SPIES)
 def test_a_strangers_code_never_sees_the_rows(pair, ask):
     """Blocks, cells, bins and scores are closed sets; only `custom` runs foreign code, asserted."""
     ledger, data = pair

@@ -1,7 +1,5 @@
 """Whatever goes wrong inside the guard, what comes out holds no row, no value and no frame."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import sys
@@ -15,10 +13,10 @@ import pytest
 import privledger as pl
 from privledger.noise.source import SystemSource
 from privledger.tables.chunk import Rows
+from tests.worlds import protected, schema_of
 
 SECRET = 0.7182818284
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                           pl.Column("y", "numeric", "target", 0.0, 1.0)))
+SCHEMA = schema_of("one", {"x": (0.0, 1.0)}, y=(0.0, 1.0))
 TABLE = {"x": np.full(40, SECRET)}, np.full(40, SECRET)
 G = pl.Gaussian(5.0)
 
@@ -98,8 +96,7 @@ KINDS = {
     "a telling type": (lambda value, table: type(str(value), (Exception,), {})(),
                        pl.errors.DataError),
     "group": (lambda value, table: BaseExceptionGroup(str(value), [KeyboardInterrupt(value)]),
-              BaseException),
-}
+              BaseException)}
 
 
 @pytest.mark.parametrize(("make", "kind"), KINDS.values(), ids=KINDS)
@@ -122,8 +119,7 @@ def test_what_a_function_of_rows_raises(ledger, make, kind):
 def test_an_interrupt_at_every_line_inside(kind):
     """At each line of our own code that runs while rows are open, in each kind of question."""
     for place in range(1, 400, 7):
-        ledger = pl.Ledger.create(None, budget=pl.Budget(50.0, 1e-6), filter="gdp")
-        data = ledger.protect(*TABLE, SCHEMA)
+        ledger, data = protected(pl.Budget(50.0, 1e-6), *TABLE, SCHEMA, filter="gdp")
         session = ledger.request(G, data)
         query = pl.questions.Query(data, (pl.questions.ColumnValue("x", 0.5, 0.5),))
         error = stopped(lambda session=session, query=query: session.release(G, query), kind, place)
@@ -180,8 +176,7 @@ def test_labels_choices_and_noise_that_fail(monkeypatch, ledger):
         session.release(G, pl.questions.Query(data, (pl.questions.Ones(),)))
     check_clean(caught.value)
     labels = pl.Ledger.create(None, budget=pl.Budget(50.0), relation="replace_label")
-    schema = pl.Schema("labels", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                                  pl.Column("y", "categorical", "target", categories=("a", "b"))))
+    schema = schema_of("labels", {"x": (0.0, 1.0)}, y=["a", "b"])
     guarded = labels.protect(TABLE[0], ["a", "b"] * 20, schema, public_features=True)
     monkeypatch.setattr(SystemSource, "randomized_response", broken)
     mechanism = pl.RandomizedResponse(0.5, 2)

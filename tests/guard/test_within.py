@@ -1,10 +1,7 @@
 """A member of a grant's plan for somebody else: what may be drawn on it, and what it costs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -17,9 +14,9 @@ from privledger.cli import main
 from tests.all_cases import all_cases
 from tests.alone import VERIFIER
 from tests.bodies import body_of
+from tests.worlds import protected, refused, schema_of, together
 
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                           pl.Column("y", "numeric", "target", 0.0, 1.0)))
+SCHEMA = schema_of("one", {"x": (0.0, 1.0)}, y=(0.0, 1.0))
 ONE, TWO = pl.Laplace(2.0, 1.0), pl.Laplace(3.0, 1.0)
 NODE = pl.Parallel([pl.Repeat(ONE, 2), TWO], certificate="iid_per_record")
 ROWS = {"x": np.linspace(0, 1, 50)}
@@ -27,8 +24,7 @@ Y = np.linspace(0, 1, 50)
 
 
 def opened(node=NODE, path=None, **options):
-    ledger = pl.Ledger.create(path, budget=pl.Budget(5.0, 1e-6), **options)
-    data = ledger.protect(ROWS, Y, SCHEMA)
+    ledger, data = protected(pl.Budget(5.0, 1e-6), ROWS, Y, SCHEMA, place=path, **options)
     return ledger, data, ledger.request(node, data)
 
 
@@ -87,8 +83,7 @@ def test_another_plan_than_the_members_is_refused_unread(plan):
     ledger, data, session = opened()
     with session:
         inner = session.within(NODE, data.partition(2)[0])
-        with pytest.raises(pl.NotGranted, match="Nothing was read"):
-            inner.ledger.request(plan, inner)
+        refused(pl.NotGranted, lambda: inner.ledger.request(plan, inner), match="Nothing was read")
         with inner.ledger.request(ONE, inner) as own, pytest.raises(pl.NotGranted):
             own.release(TWO, inner.count())
         assert session.releases == 0
@@ -105,8 +100,7 @@ def test_one_of_several_members_serves():
             with pytest.raises(pl.NotGranted):
                 inner.ledger.request(plan, inner)
         assert len(ask(inner, pl.Repeat(ONE, 2), 2)) == 2
-        with pytest.raises(pl.NotGranted):
-            inner.ledger.request(TWO, inner)
+        refused(pl.NotGranted, lambda: inner.ledger.request(TWO, inner))
     assert ledger.verify() == []
 
 
@@ -156,25 +150,18 @@ def test_handles_do_not_lead_out_of_the_part():
         own = inner.ledger.request(pl.Repeat(ONE, 2), inner)
         assert own.plan == pl.Repeat(ONE, 2) and own.data is inner and own.active
         assert own.grant == session.grant and own.covers == session.covers
-        with pytest.raises(pl.InvalidValue):
-            inner.ledger.request(ONE, data)
-        with pytest.raises(pl.InvalidValue):
-            inner.ledger.request(ONE, inner.poisson(0.5))
-        with pytest.raises(pl.InvalidValue):
-            ledger.request(ONE, inner)
-        for refused in (lambda: own.filtered(), lambda: own.within(NODE, inner),
-                        lambda: own.best_of(pl.nodes.Tuning(ONE, success=0.5), 1, ask),
-                        lambda: own.close(back=True)):
-            with pytest.raises(pl.NotGranted):
-                refused()
+        refused(pl.InvalidValue, lambda: inner.ledger.request(ONE, data),
+                lambda: inner.ledger.request(ONE, inner.poisson(0.5)),
+                lambda: ledger.request(ONE, inner))
+        refused(pl.NotGranted, lambda: own.filtered(), lambda: own.within(NODE, inner),
+                lambda: own.best_of(pl.nodes.Tuning(ONE, success=0.5), 1, ask),
+                lambda: own.close(back=True))
         own.close()
         assert session.active and session.receipt is None
         own.release(ONE, inner.count())
-    for late in (lambda: own.release(ONE, inner.count()),
-                 lambda: inner.ledger.request(ONE, inner),
-                 lambda: session.within(NODE, data.partition(2)[0])):
-        with pytest.raises(pl.NotGranted):
-            late()
+    refused(pl.NotGranted, lambda: own.release(ONE, inner.count()),
+            lambda: inner.ledger.request(ONE, inner), lambda: session.within(NODE,
+            data.partition(2)[0]))
     assert ledger.verify() == []
 
 
@@ -189,9 +176,8 @@ def test_members_without_a_proof_are_refused(member):
 
 def test_a_part_of_people_is_of_whole_people():
     people = np.repeat(np.arange(10), 5)
-    ledger = pl.Ledger.create(None, budget=pl.Budget(5.0, 1e-6), unit="person",
-                              people_key=b"k" * 32, mode="simulation", seed=3)
-    data = ledger.protect(ROWS, Y, SCHEMA, people=people)
+    ledger, data = protected(pl.Budget(5.0, 1e-6), ROWS, Y, SCHEMA, unit="person",
+                             people_key=b"k" * 32, mode="simulation", seed=3, people=people)
     leaf = pl.Laplace(0.2, 1.0)
     node = pl.Parallel([leaf] * 2, certificate="iid_per_record")
     with ledger.request(node, data) as session:
@@ -232,11 +218,7 @@ def test_threads_share_the_grants_lock():
                         return
                     drawn.append(1)
 
-        threads = [threading.Thread(target=draw) for _ in range(4)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        together(4, draw)
     assert len(drawn) == session.releases == 8
     assert ledger.verify() == []
 
@@ -247,18 +229,14 @@ def test_a_member_of_a_sequence_is_for_all_records():
     with session:
         inner = session.within(pl.Repeat(ONE, 2), data)
         assert inner.steps == () and len(ask(inner, ONE, 1)) == 1
-        with pytest.raises(pl.NotGranted):
-            session.within(pl.Repeat(ONE, 2), data)
+        refused(pl.NotGranted, lambda: session.within(pl.Repeat(ONE, 2), data))
         for wrong in (pl.Laplace(1.0, 1.0), NODE):
             with pytest.raises(pl.NotGranted):
                 session.within(wrong, data)
-        with pytest.raises(ValueError):
-            session.within("node", data)
-        with pytest.raises(pl.InvalidValue):
-            session.within(ONE, data.partition(2)[0])
+        refused(ValueError, lambda: session.within("node", data))
+        refused(pl.InvalidValue, lambda: session.within(ONE, data.partition(2)[0]))
         other = session.within(TWO, data)
         with other.ledger.request(TWO, other) as own:
             own.release(TWO, other.count())
-        with pytest.raises(pl.NotGranted):
-            other.ledger.request(TWO, other)
+        refused(pl.NotGranted, lambda: other.ledger.request(TWO, other))
     assert session.releases == 2 and ledger.verify() == []

@@ -1,7 +1,5 @@
 """A checkpoint changes how long opening takes, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3
@@ -21,6 +19,7 @@ from privledger.ledger.line import QueuePosition
 from privledger.storage import MemoryStore, SQLiteStore
 from tests.bodies import body_of, said
 from tests.doctored import doctor
+from tests.worlds import refused, schema_of
 
 G = pl.Gaussian(50.0)
 SCOPE = pl.IndividualFilter("gdp", 0.001)
@@ -61,7 +60,7 @@ def plain(state):
 
 def a_ledger(place=None, caps=()):
     ledger = pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter="gdp", caps=caps)
-    schema = pl.Schema("n", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("n", {"x": (0, 1)})
     return ledger, ledger.protect({"x": [0.1, 0.2, 0.3]}, None, schema, name="rows")
 
 
@@ -88,8 +87,7 @@ def step(ledger, data, what, names):
         with suppress(pl.PrivledgerError):  # it was handed back
             ledger.correct(names[0], None if what == "void" else pl.Gaussian(40.0), "because")
     else:
-        with pytest.raises(pl.BudgetExceeded):
-            ledger.request(pl.Gaussian(0.01), data)
+        refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(0.01), data))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -145,8 +143,7 @@ def busy(place=None):
     ledger, data = a_ledger(place)
     ledger.request(G, data)  # stays open
     waits = QueuePosition(
-        "grant-waits", "people", {"team": "a"}, 2**200, 0, "2999-01-01T00:00:00+00:00"
-    )
+        "grant-waits", "people", {"team": "a"}, 2**200, 0, "2999-01-01T00:00:00+00:00")
     ledger._history.commit(lambda state: [
         Refused("somebody", waits=waits), Refused("other", waits=evolve(waits, grant="grant-over")),
         Refused("other", left_line="grant-over")])
@@ -166,8 +163,7 @@ def doctored(kept, text_of_names, **changes):
 @pytest.mark.parametrize("changes", [
     {"units": 0}, {"delta_units": 5}, {"refusals": 9}, {"grants": []}, {"cap_spent": [[0, 0]]},
     {"created": {}}, {"filter": None}, {"names": 0}, {"digest": "0" * 64}, {"version": 0},
-    {"scopes": [{"scope": "x", "position": 1, "body": {}}]},
-])
+    {"scopes": [{"scope": "x", "position": 1, "body": {}}]}])
 def test_a_doctored_checkpoint_is_found_whatever_its_seal_says(changes):
     store = busy()._history.store
     assert audit(store) == []
@@ -210,8 +206,7 @@ def test_an_entry_edited_at_the_checkpoint_is_found_when_opening(tmp_path):
     store.close()
     doctor(
         path, f"UPDATE entries SET body = replace(body, 'e', 'f') WHERE position = {kept.position}")
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        pl.Ledger.open(path)
+    refused(pl.errors.LedgerCorrupt, lambda: pl.Ledger.open(path))
 
 
 def test_a_checkpoint_of_a_later_version_is_left_to_it():
@@ -237,8 +232,7 @@ def edit(path, *statements):
     ("UPDATE checkpoint SET state = '{}'",), ("UPDATE checkpoint SET seal = 'ü'",),
     ("UPDATE closed SET names = 'x' WHERE number = 1",), ("DELETE FROM checkpoint",),
     ("UPDATE closed SET names = '\"a\",\"a\"'",),
-    ("UPDATE closed SET names = replace(names, 'grant', 'grand')",),
-])
+    ("UPDATE closed SET names = replace(names, 'grant', 'grand')",)])
 def test_a_file_goes_on_whatever_became_of_its_checkpoint(tmp_path, statements):
     path = tmp_path / "x.ledger"
     with busy(path) as ledger:
@@ -246,8 +240,7 @@ def test_a_file_goes_on_whatever_became_of_its_checkpoint(tmp_path, statements):
     edit(path, *statements)
     with pl.Ledger.open(path) as ledger:
         assert ledger.spent == spent and plain(ledger._history.refresh()) == right
-        _, data = ledger, ledger.protect({"x": [0.1]}, None, pl.Schema(
-            "n", (pl.Column("x", "numeric", "feature", 0, 1),)))
+        _, data = ledger, ledger.protect({"x": [0.1]}, None, schema_of("n", {"x": (0, 1)}))
         for _ in range(4):
             ledger.request(G, data).close()
         assert ledger.verify() == []  # a new checkpoint took the place of what was damaged
@@ -307,8 +300,7 @@ def test_one_of_the_two_tables_alone_was_made_by_nobody(tmp_path):
     path = tmp_path / "x.ledger"
     busy(path).close()
     edit(path, "DROP TABLE closed")
-    with pytest.raises(pl.errors.LedgerCorrupt, match="'closed' is missing"):
-        pl.Ledger.open(path)
+    refused(pl.errors.LedgerCorrupt, lambda: pl.Ledger.open(path), match="'closed' is missing")
 
 
 def test_two_writers_of_one_file_agree_on_its_checkpoints(tmp_path):
@@ -342,8 +334,7 @@ def test_what_the_state_forgot_can_still_be_seen_and_corrected(tmp_path):
         assert len(ledger.graph().nodes) == 6 and ledger.record(0).lines[1].grant == first
         before = ledger.spent
         assert ledger.correct(first, pl.Gaussian(30.0), "it was louder") > before
-        with pytest.raises(pl.NotGranted):
-            ledger.correct("grant-nobody", None, "x")
+        refused(pl.NotGranted, lambda: ledger.correct("grant-nobody", None, "x"))
         spent = ledger.spent
         assert ledger.verify() == []
     with pl.Ledger.open(path) as ledger:
@@ -351,8 +342,7 @@ def test_what_the_state_forgot_can_still_be_seen_and_corrected(tmp_path):
         ledger.correct(first, None, "nothing is certain")
         assert "nothing is certain" in ledger.state.broken
     with pl.Ledger.open(path) as ledger, pytest.raises(pl.BudgetExceeded):
-        ledger.request(G, ledger.protect({"x": [0.1]}, None, pl.Schema(
-            "n", (pl.Column("x", "numeric", "feature", 0, 1),))))
+        ledger.request(G, ledger.protect({"x": [0.1]}, None, schema_of("n", {"x": (0, 1)})))
 
 
 def test_the_name_of_a_grant_that_is_over_stays_taken():

@@ -1,7 +1,5 @@
 """Corrections: appended, priced, never in favour of the one who spent."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -18,8 +16,9 @@ from privledger.reports.spend import highest_people, highest_records
 from privledger.rounding import from_units
 from tests.alone import verify_history
 from tests.bodies import lines_of, said, stored
+from tests.worlds import refused, schema_of
 
-SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SMALL = schema_of("one", {"x": (0.0, 1.0)})
 
 
 def started(location=None, plan=None, **options):
@@ -37,8 +36,7 @@ def started(location=None, plan=None, **options):
     ({"filter": "gdp"}, pl.Gaussian(20.0), pl.Gaussian(10.0)),
     ({"filter": "zcdp"}, pl.Gaussian(20.0), pl.Gaussian(10.0)),
     ({"filter": "rdp"}, pl.Gaussian(20.0), pl.Gaussian(10.0)),
-    ({"filter": "basic"}, pl.Laplace(20.0), pl.Laplace(5.0)),
-])
+    ({"filter": "basic"}, pl.Laplace(20.0), pl.Laplace(5.0))])
 def test_a_correction_charges_the_true_price(options, plan, true):
     ledger, data, grant = started(plan=plan, **options)
     before = ledger.spent
@@ -72,8 +70,7 @@ def test_a_voided_grant_breaks_the_promise():
     ledger, data, grant = started()
     ledger.correct(grant, None, "the noise was seeded")
     assert ledger.state.broken
-    with pytest.raises(pl.BudgetExceeded, match="seeded"):
-        ledger.request(pl.Gaussian(1000.0), data)
+    refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(1000.0), data), match="seeded")
     assert "never-over-the-cap" in {finding.rule for finding in ledger.verify()}
 
 
@@ -94,13 +91,11 @@ def test_corrections_add_up_and_survive_reopening(tmp_path):
     ("nobody", pl.Gaussian(1.0), "why", pl.NotGranted),
     (None, pl.Gaussian(1.0), " ", pl.InvalidValue),
     (None, pl.AssertedZCDP(1.0, "x"), "why", pl.errors.UnsupportedNode),
-    (None, "a plan", "why", pl.errors.InvalidMechanism),
-])
+    (None, "a plan", "why", pl.errors.InvalidMechanism)])
 def test_impossible_corrections_change_nothing(grant, plan, why, error):
     ledger, _, name = started(filter="gdp")
     before = ledger.receipt
-    with pytest.raises(error):
-        ledger.correct(grant or name, plan, why)
+    refused(error, lambda: ledger.correct(grant or name, plan, why))
     assert ledger.receipt == before
 
 
@@ -146,7 +141,7 @@ def test_a_history_without_its_filter_entry_is_not_clean(tmp_path):
 
 def test_a_record_pays_for_what_was_corrected():
     """`record` showed the first charge, below what the ledger had charged."""
-    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("s", {"x": (0.0, 1.0)})
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp")
     data = ledger.protect({"x": [0.1, 0.5, 0.9]}, None, schema, name="people")
     plain, node = pl.Gaussian(40.0), pl.IndividualFilter("gdp", 0.01)
@@ -164,7 +159,7 @@ def test_a_record_pays_for_what_was_corrected():
 def test_a_grant_that_was_handed_back_and_corrected_counts_for_its_table():
     from privledger.ledger.view import view_of
 
-    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("s", {"x": (0.0, 1.0)})
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp")
     data = ledger.protect({"x": [0.1, 0.5]}, None, schema, name="people")
     session = ledger.request(pl.Gaussian(40.0), data)
@@ -254,8 +249,7 @@ def test_a_correction_of_a_scope_counts_under_caps_and_in_checkpoints(tmp_path):
     assert ledger.state.cap_spent > kept
     assert {one.rule for one in ledger.verify()} == {"never-over-the-cap"}
     ledger.close()
-    assert any("over the cap for data one" in text
-               for _, text in second_verifier(tmp_path))
+    assert any("over the cap for data one" in text for _, text in second_verifier(tmp_path))
     state = ledger.state
     point = checkpoint.take_checkpoint(
         state, checkpoint.NamesDigest().bring(state.closed, len(state.closed)))

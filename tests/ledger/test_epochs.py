@@ -1,7 +1,5 @@
 """A sealed epoch changes how long an audit takes, and nothing else; without its key it is none."""
 
-from __future__ import annotations
-
 import gzip
 import hmac
 import json
@@ -272,8 +270,7 @@ def test_other_code_reads_everything_again(place, monkeypatch):
     ("UPDATE vectors SET data = x'00'", "vectors-match"),
     ("UPDATE checkpoint SET state = replace(state, '1', '2')", "checkpoint-matches"),
     ("DELETE FROM entries WHERE position > 6", ""),
-    ("CREATE TABLE more (x)", "place-is-as-written"),
-])
+    ("CREATE TABLE more (x)", "place-is-as-written")])
 def test_what_is_wrong_in_the_sealed_stretch_is_found_as_without_it(place, sql, rule):
     doctor(place, sql)
     used, rules = found(place)

@@ -1,7 +1,5 @@
 """A round that fits exactly is run, however many went before; no record ever passes its cap."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
@@ -18,8 +16,9 @@ from privledger.ledger.individual import PARTS, RECORD_UNITS, whole_and_parts
 from privledger.questions.sums import LIGHTER
 from tests.all_cases import all_cases
 from tests.alone import VERIFIER
+from tests.worlds import protected, refused, schema_of
 
-ONE = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
+ONE = schema_of("one", {"x": (-1.0, 1.0)})
 QUICK = settings(max_examples=150, deadline=None)
 decimals = st.integers(1, 9999).flatmap(lambda whole: st.integers(1, 8).map(
     lambda places: Fraction(whole, 10**places)))
@@ -96,8 +95,7 @@ def test_parts_are_rounded_up_and_by_two_of_them_at_most(cap, share):
 
 def test_five_releases_of_a_twentieth_run_on_a_filter_of_five():
     """The case as it was filed: cap .0125, five rounds of .0025."""
-    ledger = pl.Ledger.create(None, budget=pl.Budget(20.0, 1e-6), filter="gdp")
-    data = ledger.protect({"x": [1.0, -1.0, 0.5]}, ONE)
+    ledger, data = protected(pl.Budget(20.0, 1e-6), {"x": [1.0, -1.0, 0.5]}, ONE, filter="gdp")
     node, noise = pl.IndividualFilter("gdp", 0.0125), pl.Gaussian(20.0)
     with ledger.request(node, data) as session:
         for _ in range(6):
@@ -116,10 +114,9 @@ def test_a_cap_of_so_many_rounds_runs_so_many(kind, rate, order, rounds):
     noise = pl.Gaussian(9.0)
     plan = noise if rate == 1.0 else pl.PoissonSample(rate, noise)
     cap = 1 / 81 if kind == "gdp" else float(pl.rdp(plan, [order])[0])
-    ledger = pl.Ledger.create(None, budget=pl.Budget(50.0, 1e-6),
-                              **({"filter": "gdp"} if kind == "gdp" else
-                                 {"filter": "rdp", "order": order}))
-    data = ledger.protect({"x": [1.0, -1.0]}, ONE)
+    ledger, data = protected(pl.Budget(50.0, 1e-6), {"x": [1.0, -1.0]}, ONE,
+                             **{"filter": "gdp"} if kind == "gdp" else {"filter": "rdp",
+                             "order": order})
     node = pl.IndividualFilter(kind, cap * rounds, order)
     with ledger.request(node, data) as session:
         for _ in range(rounds + 2):
@@ -150,8 +147,7 @@ def ledger_after(budget, plans, delta=0.0, path=None):
     (1.0, [pl.Repeat(pl.Laplace(10.0), 10)]), (1.0, [pl.Sequential([pl.Laplace(7.0)] * 7)]),
     (1.0, [pl.Repeat(pl.Laplace(6.0), 3), pl.Laplace(2.0)]), (.1, [pl.PermuteAndFlip(.1)]),
     (.3, [pl.Exponential(.3)]), (1.0, [pl.PermuteAndFlip(.5)] * 2), (1e-9, [pl.Laplace(1e9)]),
-    (1.0, [pl.DiscreteLaplace(.25, 2)] * 2), (100.0, [pl.Laplace(.01, .5), pl.Laplace(.02)]),
-])
+    (1.0, [pl.DiscreteLaplace(.25, 2)] * 2), (100.0, [pl.Laplace(.01, .5), pl.Laplace(.02)])])
 def test_what_adds_up_to_the_budget_fits_and_nothing_more(budget, plans, delta, tmp_path):
     ledger, data = ledger_after(budget, plans, delta, tmp_path / "l.ledger")
     assert ledger.spent == budget
@@ -212,8 +208,7 @@ PURE = {
     "LabelOnly": lambda e: pl.nodes.LabelOnly(pl.PermuteAndFlip(e)),
     "Federated": lambda e: pl.nodes.Federated(pl.PermuteAndFlip(e), 3, 1),
     "PoissonSample": lambda e: pl.PoissonSample(.5, pl.PermuteAndFlip(pl.calibrate(
-        lambda x: pl.PoissonSample(.5, pl.PermuteAndFlip(x)), e, largest=True))),
-}
+        lambda x: pl.PoissonSample(.5, pl.PermuteAndFlip(x)), e, largest=True)))}
 RELATION = {"RandomizedResponse": "replace_one", "AsReplaceOne": "replace_one",
             "LabelOnly": "replace_label"}
 CONCENTRATED = {
@@ -224,8 +219,7 @@ CONCENTRATED = {
     "Exponential": lambda rho: pl.Exponential(math.nextafter(math.sqrt(8 * rho), 0)),
     "TopK": lambda rho: pl.TopK(2, math.nextafter(math.sqrt(8 * rho), 0), "gumbel"),
     "Group": lambda rho: pl.nodes.Group(2, pl.AssertedZCDP(rho / 4, "their word")),
-    "Parallel": lambda rho: pl.Parallel([pl.AssertedZCDP(rho, "their word")] * 2),
-}
+    "Parallel": lambda rho: pl.Parallel([pl.AssertedZCDP(rho, "their word")] * 2)}
 
 
 def test_every_mechanism_with_a_price_of_its_own_has_a_row_here():
@@ -334,8 +328,7 @@ def test_discrete_noise_is_drawn_for_the_float_below():
 def test_ten_tenths_are_granted_and_both_verifiers_say_so(node, tmp_path):
     ledger, data = ledger_after(1.0, [node] * 10, 0.0, tmp_path / "l.ledger")
     assert ledger.spent == 1.0 and ledger.receipt.epsilon == 1.0
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.request(node, data=data, learner="x")
+    refused(pl.BudgetExceeded, lambda: ledger.request(node, data=data, learner="x"))
     assert ledger.verify() == []
     ledger.close()
     alone = subprocess.run([sys.executable, str(VERIFIER), str(tmp_path / "l.ledger")],
@@ -364,8 +357,7 @@ def test_parts_of_a_budget_fit_together(whole, parts):
     assert sum(as_written(one.epsilon) for one in split) <= as_written(whole)
     assert sum(as_written(one.delta) for one in split) <= as_written(whole / 1e5)
     assert math.isclose(split[0].epsilon * parts, whole, rel_tol=1e-15)
-    with pytest.raises(pl.InvalidValue):
-        pl.Budget(whole).split(0)
+    refused(pl.InvalidValue, lambda: pl.Budget(whole).split(0))
 
 
 @pytest.mark.parametrize(("node", "relation"), [
@@ -373,8 +365,7 @@ def test_parts_of_a_budget_fit_together(whole, parts):
     (pl.nodes.AsReplaceOne(pl.Laplace(2.0)), "replace_one"),
     (pl.SparseVector(2.0, 4.0, 1), "add_remove"),
     (pl.SparseVector(2.0, 10.0, 5, monotone=True), "add_remove"),
-    (pl.nodes.Group(2, pl.Sequential([pl.Laplace(4.0), pl.Laplace(4.0)])), "add_remove"),
-])
+    (pl.nodes.Group(2, pl.Sequential([pl.Laplace(4.0), pl.Laplace(4.0)])), "add_remove")])
 def test_nodes_around_pure_noise_are_fractions_too(node, relation):
     from privledger.graph import cost_of
     from privledger.ledger import fixed_filter

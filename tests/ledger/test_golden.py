@@ -6,8 +6,6 @@ a refusal, a correction, a crash, grants that were handed back or failed. Those 
 are what is out there.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

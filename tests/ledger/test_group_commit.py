@@ -1,7 +1,5 @@
 """Decisions of many threads in one transaction: order, refusals, failures, and who sees what."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3
@@ -19,6 +17,7 @@ from privledger.ledger import History, audit
 from privledger.ledger.queue import CommitQueue, Ticket
 from privledger.storage import MemoryStore, SQLiteStore
 from tests.bodies import body_of, said
+from tests.worlds import protected, refused, schema_of
 
 G = pl.Gaussian(10.0)
 (NOTED,) = said(("refused", {"number": "noted"}))
@@ -156,8 +155,7 @@ def test_a_refusal_in_the_middle_is_nobody_elses(history, gate, bad, error):
 
 def test_a_refusal_alone_writes_nothing_not_even_what_was_noted(history):
     history.note(NOTED)
-    with pytest.raises(No):
-        history.commit(refuse)
+    refused(No, lambda: history.commit(refuse))
     assert numbers(history) == []
     history.flush()
     assert numbers(history) == ["noted"]
@@ -257,8 +255,7 @@ def test_a_commit_that_was_durable_although_it_failed_is_found_afterwards(histor
             raise pl.LedgerError("the connection was lost")
 
     gate._store = Lost()
-    with pytest.raises(pl.LedgerError):
-        history.commit(note(1))
+    refused(pl.LedgerError, lambda: history.commit(note(1)))
     gate._store = store
     assert history.refresh().refusals == 1 and numbers(history) == [1]
     history.commit(note(2))
@@ -292,8 +289,7 @@ def test_each_decision_sees_what_was_decided_before_it(history, gate):
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_threads_never_get_more_than_there_is(kind, tmp_path, schema, table):
     place = None if kind == "memory" else tmp_path / "x.ledger"
-    ledger = pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter="gdp")
-    data = ledger.protect(*table, schema)
+    ledger, data = protected(pl.Budget(1.0, 1e-6), *table, schema, place=place, filter="gdp")
     plan = pl.Gaussian(pl.calibrate(lambda z: pl.Repeat(pl.Gaussian(z), 40), 1.0, 1e-6))
     granted, barrier = [], threading.Barrier(16)
 
@@ -351,8 +347,7 @@ def test_one_who_gives_up_is_not_served_and_holds_nobody_up(when):
             return False
 
     def give_up():
-        with pytest.raises(KeyboardInterrupt):
-            queue.run(Interrupted("interrupted", {}))
+        refused(KeyboardInterrupt, lambda: queue.run(Interrupted("interrupted", {})))
 
     threads = [threading.Thread(target=queue.run, args=(Ticket("first", {}),)),
                threading.Thread(target=give_up),
@@ -395,9 +390,8 @@ def test_threads_get_their_turns(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_does_not_wait_for_its_parents_threads(tmp_path):
     """Another thread led a commit while the process forked; in the child nobody leads."""
-    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
-    ledger = pl.Ledger.create(tmp_path / "l.db", budget=pl.Budget(9.0, 0.0))
-    data = ledger.protect({"x": [0.5]}, schema)
+    schema = schema_of("s", {"x": (0.0, 1.0)})
+    ledger, data = protected(pl.Budget(9.0, 0.0), {"x": [0.5]}, schema, place=tmp_path / "l.db")
     ledger.request(pl.Laplace(8.0), data).close()
     leading, done = threading.Event(), threading.Event()
 

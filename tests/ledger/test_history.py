@@ -1,7 +1,5 @@
 """The state machine, the chain, and what an audit finds in an edited history."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -17,6 +15,7 @@ from privledger.ledger.events import Refused
 from privledger.storage import MemoryStore
 from tests.all_cases import all_cases
 from tests.bodies import body_of, chained, stored
+from tests.worlds import protected, refused
 
 G = pl.Gaussian(10.0)
 CREATED = {"format": FORMAT, "uuid": "u", "time": "", "relation": "add_remove", "filter": "auto",
@@ -93,8 +92,7 @@ def test_a_clean_history_has_no_findings():
     ([("created", [])], "states-follow"),
     ([*START, ("granted", {"grant": "g"})], "states-follow"),
     ([*START, granted(plan=pl.RandomizedResponse(0.5), units=5)], "prices-are-right"),
-    ([*START, granted(), ("settled", None)], "states-follow"),
-])
+    ([*START, granted(), ("settled", None)], "states-follow")])
 def test_an_audit_names_the_rule_that_does_not_hold(lines, found):
     assert found in rules_found(*lines)
 
@@ -118,12 +116,9 @@ def test_a_malformed_body_is_corrupt_and_never_stops_an_audit(kind, body):
 def test_the_chain_is_checked_entry_by_entry():
     entries = chained(*START, granted())
     entries[2] = evolve(entries[2], event=evolve(entries[2].event, units=0))
-    with pytest.raises(pl.errors.LedgerCorrupt, match="hash"):
-        _fold(entries)
-    with pytest.raises(pl.errors.LedgerCorrupt, match="follow"):
-        _fold([entries[0], entries[2]])
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        _fold(list(reversed(entries[:2])))
+    refused(pl.errors.LedgerCorrupt, lambda: _fold(entries), match="hash")
+    refused(pl.errors.LedgerCorrupt, lambda: _fold([entries[0], entries[2]]), match="follow")
+    refused(pl.errors.LedgerCorrupt, lambda: _fold(list(reversed(entries[:2]))))
 
 
 def _fold(entries):
@@ -239,26 +234,22 @@ def test_repr_shows_totals_only(ledger, schema, table):
 
 
 @pytest.mark.parametrize("options", [
-    {"mode": "private", "seed": 3}, {"mode": "test"}, {"mode": None}, {"relation": "both"},
-])
+    {"mode": "private", "seed": 3}, {"mode": "test"}, {"mode": None}, {"relation": "both"}])
 def test_modes_and_seeds(options):
-    with pytest.raises(pl.InvalidValue):
-        pl.Ledger.create(None, budget=pl.Budget(1.0), **options)
+    refused(pl.InvalidValue, lambda: pl.Ledger.create(None, budget=pl.Budget(1.0), **options))
 
 
 def test_a_private_ledger_takes_no_seeded_noise():
     from privledger.noise.seeded import SeededSource
 
     store = stored(*START)
-    with pytest.raises(pl.InvalidValue):
-        pl.Ledger(store, SeededSource(1))
+    refused(pl.InvalidValue, lambda: pl.Ledger(store, SeededSource(1)))
 
 
 def test_simulation_is_repeatable_and_marked(schema, table):
     answers = []
     for _ in range(2):
-        ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), mode="simulation", seed=5)
-        data = ledger.protect(*table, schema)
+        ledger, data = protected(pl.Budget(1.0, 1e-6), *table, schema, mode="simulation", seed=5)
         with ledger.request(G, data) as session:
             answers.append(float(session.release(G, data.count())))
         assert session.receipt.mode == "simulation"
@@ -268,8 +259,7 @@ def test_simulation_is_repeatable_and_marked(schema, table):
 @pytest.mark.parametrize("plan", [None, "Gaussian", 3, [G], {"node": "Gaussian"}, pl.Gaussian])
 def test_a_plan_is_a_node(ledger, schema, table, plan):
     data = ledger.protect(*table, schema)
-    with pytest.raises(pl.PrivledgerError):
-        ledger.request(plan, data)
+    refused(pl.PrivledgerError, lambda: ledger.request(plan, data))
     assert ledger.spent == 0
 
 

@@ -1,7 +1,5 @@
 """Leases: a holder on another host that is never heard of again is recorded as gone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from attrs import evolve
@@ -9,8 +7,9 @@ from attrs import evolve
 import privledger as pl
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import lease_is_over
+from tests.worlds import schema_of
 
-SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SMALL = schema_of("one", {"x": (0.0, 1.0)})
 BEGUN, LATER = "2026-01-01T00:00:00+00:00", "2026-01-01T01:00:00+00:00"
 
 

@@ -87,8 +87,7 @@ def test_nobody_starves_behind_those_who_keep_coming(size, big):
             limits = (limit("the ledger", used, 10), limit("a", shares["a"], 1000, "a"),
                       limit("b", shares["b"], 1000, "b"))
             comer = place(f"a{window}.{turn}", size, "a")
-            assert held_by(waits, comer, limits) == "the ledger" or (
-                used + size + big <= 10)
+            assert held_by(waits, comer, limits) == "the ledger" or (used + size + big <= 10)
             if not held_by(waits, waits["b"], limits):
                 return
         used = 0

@@ -1,7 +1,5 @@
 """Releases as columns."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import privledger as pl

@@ -13,9 +13,9 @@ from privledger.broker.child import Elsewhere
 from privledger.broker.wire import WireDescriber, WireReader
 from privledger.questions import closed_set
 from privledger.questions.question import Ask
+from tests.worlds import refused, refuses, schema_of
 
-SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                         pl.Column("t", "categorical", "target", categories=("n", "p"))))
+SCHEMA = schema_of("s", {"x": (0.0, 1.0)}, t=["n", "p"])
 
 
 @frozen(eq=False, repr=False)
@@ -72,8 +72,7 @@ def test_a_new_kind_is_released_like_any_other(known, table):
 def test_a_new_kind_is_checked_before_a_row_is_read(known, table):
     ledger, data = table
     with ledger.request(SHARP, data) as session:
-        with pytest.raises(pl.errors.SchemaError):
-            session.release(SHARP, Halves(data, "zip"))
+        refused(pl.errors.SchemaError, lambda: session.release(SHARP, Halves(data, "zip")))
         with pytest.raises(pl.errors.UnsupportedNode):
             session.release(SHARP, Halves(data, np.array(["x"], dtype=object)))
     assert data._vault.opened == 0
@@ -92,9 +91,7 @@ def test_a_new_kind_crosses_to_a_process_of_its_own(known, table):
 def test_an_unknown_kind_meets_no_row(table):
     """The set is closed: whoever is not named in it is a stranger, whatever it says of itself."""
     ledger, data = table
-    with ledger.request(SHARP, data) as session, pytest.raises(pl.errors.UnsupportedNode):
-        session.release(SHARP, Halves(data, "x"))
-    assert data._vault.opened == 0
+    refuses(ledger, data, SHARP, Halves(data, "x"))
     vault = Elsewhere("s", SCHEMA)
     with pytest.raises(pl.errors.UnsupportedNode):
         WireDescriber(vault, SCHEMA).query(Halves(pl.Dataset(SCHEMA, vault), "x"))

@@ -22,6 +22,7 @@ from privledger.questions.votes import block_features, lasso, votes_of
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 VALUES = [0.0, 1.0, 2.5, 4.0, np.nan]
 
@@ -138,16 +139,14 @@ def test_weights_arrive_as_they_were_sent(wrong):
     assert reader.query(sent).weights == (3, 1024)
     plain = is_wire(data.features_by("agreement"), None) | {"data": 0}
     assert reader.query(plain).weights == ()
-    with pytest.raises(pl.errors.PrivledgerError):
-        reader.query(sent | {"weights": wrong})
+    refused(pl.errors.PrivledgerError, lambda: reader.query(sent | {"weights": wrong}))
 
 
 @pytest.mark.parametrize("weights", [(1,), (1, 2, 3), (0, 1), (1, 1025), (1, True), (1, 0.5)])
 def test_weights_that_are_none_are_refused(weights):
-    with pytest.raises(InvalidValue, match="weights"):
-        pl.Dataset(schema_of(2), object()).features_by("agreement", weights=weights)
-    with pytest.raises(InvalidValue, match="weights"):
-        pl.Dataset(schema_of(2), object()).features_by("rank", weights=(1, 1))
+    refused(InvalidValue, lambda: pl.Dataset(schema_of(2), object()).features_by("agreement",
+            weights=weights), lambda: pl.Dataset(schema_of(2), object()).features_by("rank",
+            weights=(1, 1)), match="weights")
 
 
 def test_correlation_maps_to_public_bounds_and_leaves_missing_values_out():
@@ -293,12 +292,9 @@ def test_questions_that_cannot_be_are_refused():
     for excluded in ([3], [-1], [0, 1, 2], [0.5], [True]):
         with pytest.raises(InvalidValue):
             data.features_by("rank", excluded)
-    with pytest.raises(SchemaError):
-        pl.Dataset(schema_of(0), object()).features_by("agreement")
+    refused(SchemaError, lambda: pl.Dataset(schema_of(0), object()).features_by("agreement"))
     for options in ({"blocks": 0}, {"most": 0}, {"penalty": -1.0}, {"penalty": float("nan")}):
         with pytest.raises(InvalidValue):
             pl.questions.Votes(**options)
-    with pytest.raises(InvalidValue):
-        pl.questions.CustomScores(lambda X, y: [], float("inf"), "no")
-    with pytest.raises(InvalidValue):
-        pl.questions.CustomScores(lambda X, y: [], 1.0, " ")
+    refused(InvalidValue, lambda: pl.questions.CustomScores(lambda X, y: [], float("inf"), "no"),
+            lambda: pl.questions.CustomScores(lambda X, y: [], 1.0, " "))

@@ -1,7 +1,5 @@
 """Encoded rows and sums of them times residuals: short, whole, exact, and the same everywhere."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +11,7 @@ import privledger as pl
 from privledger.questions import LinearGradient, RowEncoding
 from privledger.questions.row_encoding import STEP, log_scale, wave_of
 from privledger.tables.chunk import Rows
+from tests.worlds import protected, refused
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", 0.0, 1000.0, missing=True),
@@ -110,8 +109,7 @@ def test_a_gradient_is_that_of_the_loss():
     X = {"x": rng.uniform(0, 1000, 500), "z": rng.uniform(-1, 3, 500),
          "c": rng.choice(["a", "b", "d"], 500)}
     y = rng.choice(["n", "p", "q"], 500)
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e15, 1e-6), mode="simulation", seed=1)
-    data = ledger.protect(X, y, SCHEMA)
+    ledger, data = protected(pl.Budget(1e15, 1e-6), X, y, SCHEMA, mode="simulation", seed=1)
     encoding = RowEncoding(("x", "z", "c"), (0, 0, 3), np.zeros(3), np.ones(3), (False,) * 3)
     weights, start = rng.normal(size=(encoding.count, 3)), np.array([0.1, 0.2, 0.3])
     score = data.score("softmax", start)
@@ -135,8 +133,7 @@ def test_an_encoding_divides_nothing():
     node = pl.Gaussian(9.0)
     with ledger.request(node, data) as session, pytest.raises(pl.PrivledgerError):
         session.release(node, data.query((pl.questions.Ones(),), encoding))
-    with pytest.raises(pl.PrivledgerError):
-        data.partition(encoding)
+    refused(pl.PrivledgerError, lambda: data.partition(encoding))
     (grant,) = ledger.state.grants.values()
     assert grant.end.releases == 0
 
@@ -148,9 +145,8 @@ def test_an_encoding_divides_nothing():
     {"waves": [[1.0]]}, {"waves": [[1.0], [0.5, 0.5]]},
     {"waves": [[1025.0, 0.0]]}, {"waves": [[np.nan, 0.0]]}, {"waves": [[0.0, 0.0]] * 4096}])
 def test_what_is_no_encoding_is_refused(wrong):
-    with pytest.raises(pl.PrivledgerError):
-        RowEncoding(**{"names": ("x",), "categories": (0,), "centers": (0.0,), "scales": (1.0,),
-                       "wide": (False,)} | wrong)
+    refused(pl.PrivledgerError, lambda: RowEncoding(**{"names": ("x",), "categories": (0,),
+            "centers": (0.0,), "scales": (1.0,), "wide": (False,)} | wrong))
 
 
 @pytest.mark.parametrize(("names", "categories"), [

@@ -1,7 +1,5 @@
 """What a record contributes is the same wherever it is computed (docs/proofs/whole-numbers.md)."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from fractions import Fraction
@@ -245,8 +243,7 @@ def test_what_is_added_is_never_longer_than_the_clip_and_the_room(loss, seed, cl
     for line in steps.tolist():
         exact = sum(Fraction(s) ** 2 for s in line) if norm == 2 else sum(map(abs, line)) ** 2
         assert exact * Fraction(grid) ** 2 <= (Fraction(clip) * (1 + Fraction(1, 2**40))) ** 2
-    np.testing.assert_array_equal(
-        steps, np.trunc(values / grid).astype(np.int64))
+    np.testing.assert_array_equal(steps, np.trunc(values / grid).astype(np.int64))
     assert np.abs(of_gradient(held.gradient(clip, coordinate=0), rows)[0].numbers).max() <= STEPS
 
 

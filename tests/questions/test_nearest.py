@@ -1,7 +1,5 @@
 """Cells by the nearest centre: who is in which, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Agreement and rank from sorted keys and from tallies: one law, whatever the division."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -3,8 +3,6 @@
 Against fractions: a bound that is rounded to the nearest fails for about half of the examples.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -21,6 +19,7 @@ from privledger.questions.feature_choice import FeatureChoice, rank_sensitivity
 from privledger.questions.question import Bound, rate_of
 from privledger.questions.sums import cell_sums
 from privledger.rounding import as_promised
+from tests.worlds import schema_of
 
 parts = st.floats(1e-9, 0.999)
 sizes = st.floats(1e-6, 1e6)
@@ -53,9 +52,7 @@ def test_a_replacement_in_two_cells_is_as_long_as_it_may_be(clip):
 
 @pytest.mark.parametrize("classes", [*range(2, 40), 999, 1000])
 def test_ranks_move_no_further_than_said(classes):
-    schema = pl.Schema("toy", (
-        pl.Column("a", "numeric", "feature", 0.0, 1.0),
-        pl.Column("t", "categorical", "target", categories=tuple(map(str, range(classes))))))
+    schema = schema_of("toy", {"a": (0.0, 1.0)}, t=[*map(str, range(classes))])
     most = Fraction(rank_sensitivity(schema))
     assert most >= 1 + (1 - Fraction(1, classes - 1)) / 2
     low, high = FeatureChoice.bound_of("rank", schema).change

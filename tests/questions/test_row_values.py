@@ -1,7 +1,5 @@
 """Whole rows as vectors: exact sums, one clip for all entries, statistics of a regression."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from privledger.questions.blocks import clipped
 from privledger.tables.chunk import Rows
 from privledger.tables.encode import encode_target
 from tests.all_cases import all_cases
+from tests.worlds import protected, refused
 
 SCHEMA = pl.Schema("rows", (
     pl.Column("a", "numeric", "feature", 0.0, 4.0, missing=True),
@@ -34,8 +33,7 @@ def scaled(X, y):
 
 
 def ask(held, query, **options):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e15, 1e-6), filter="gdp", **options)
-    data = ledger.protect(*held, SCHEMA)
+    ledger, data = protected(pl.Budget(1e15, 1e-6), *held, SCHEMA, filter="gdp", **options)
     with ledger.request(TINY, data) as session:
         return session.release(TINY, query(data))
 
@@ -94,8 +92,7 @@ def test_a_vector_that_is_replaced_turns_round(held, relation, factor):
     {"names": ["a"], "kind": "cubes"}, {"names": [1]},
     {"names": [str(i) for i in range(63)], "kind": "products"}])
 def test_impossible_rows_are_refused(wrong):
-    with pytest.raises(pl.errors.InvalidValue):
-        pl.questions.RowValues(**{"clip": 1.0} | wrong)
+    refused(pl.errors.InvalidValue, lambda: pl.questions.RowValues(**{"clip": 1.0} | wrong))
 
 
 def test_a_category_is_refused(held):
@@ -106,9 +103,8 @@ def test_a_category_is_refused(held):
 def test_people_are_heard_as_one_vector(held):
     """One person's rows count as their mean: with two equal rows each, half of the sum."""
     X, y = ({k: np.repeat(v, 2) for k, v in held[0].items()}, np.repeat(held[1], 2))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e15, 1e-6), filter="gdp", unit="person",
-                              people_key=b"k" * 32)
-    data = ledger.protect(X, y, SCHEMA, people=[str(i // 2) for i in range(600)])
+    ledger, data = protected(pl.Budget(1e15, 1e-6), X, y, SCHEMA, filter="gdp", unit="person",
+                             people_key=b"k" * 32, people=[str(i // 2) for i in range(600)])
     with ledger.request(TINY, data) as session:
         answer = session.release(TINY, data.row_sum())
     assert answer == pytest.approx(scaled(*held)[:, :2].sum(0), abs=1e-2)

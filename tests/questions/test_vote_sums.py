@@ -1,7 +1,5 @@
 """Votes of blocks from sums: exact, the same for every division, and those of the records."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from attrs import evolve
@@ -25,6 +23,7 @@ from privledger.questions.votes import (
 from privledger.questions.votes import _standardised as of_records
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns, TableFacts
+from tests.worlds import refused
 
 STEPS = 1 << 15
 VOTES = pl.questions.Votes(blocks=3, most=2, penalty=0.05)
@@ -154,25 +153,23 @@ def test_the_largest_sums_still_fit():
     assert int(gram.max()) == 9 * STEPS**2 and STEPS**2 * ((1 << 32) - 1) < 1 << 63
     assert vote_sums._RUN_CELLS * STEPS**2 <= 1 << 53
     many = VoteSums(np.full((1, 3, 3), 1 << 31))
-    with pytest.raises(AssertionError):
-        merged_of(many, many, schema_of(1, False))
-    with pytest.raises(AssertionError):
-        merged_of(Products(np.zeros(1, dtype=np.int64), 1 << 31),
-                  Products(np.zeros(1, dtype=np.int64), 1 << 31), schema_of(1, False))
+    refused(AssertionError, lambda: merged_of(many, many, schema_of(1, False)),
+            lambda: merged_of(Products(np.zeros(1, dtype=np.int64), 1 << 31),
+            Products(np.zeros(1, dtype=np.int64), 1 << 31), schema_of(1, False)))
 
 
 def test_only_sums_are_asked_of_tables_in_chunks():
     few, wide = schema_of(4), schema_of(1400, missing=False)
     custom = pl.questions.CustomScores(lambda X, y: [], 1.0, "none")
-    for schema, score, refused in (
+    for schema, score, turned_away in (
             (few, "rank", ""), (few, "correlation", ""), (few, VOTES, ""),
             (few, custom, "custom scores read all records at once"),
             (few, pl.questions.Votes(1 << 19), "sums"), (wide, pl.questions.Votes(10), "sums")):
         question = pl.Dataset(schema, object()).features_by(score)
         facts = TableFacts(schema, "add_remove")
         question.check(facts)
-        if refused:
-            with pytest.raises(UnsupportedNode, match=refused):
+        if turned_away:
+            with pytest.raises(UnsupportedNode, match=turned_away):
                 question.check(evolve(facts, chunked=True))
         else:
             question.check(evolve(facts, chunked=True))
@@ -185,8 +182,7 @@ def test_wide_tables_vote_by_their_records_and_have_no_chunks(monkeypatch):
     question = pl.Dataset(schema, object()).features_by(VOTES)
     sketch = question.sketch(rows, 1.0)
     assert isinstance(sketch, SettledScores) and 0 < question.scores(sketch).sum() <= 6
-    with pytest.raises(UnsupportedNode):
-        question.merge(sketch, sketch)
+    refused(UnsupportedNode, lambda: question.merge(sketch, sketch))
 
 
 def test_coins_are_one_word_per_record_kept_for_later_draws():

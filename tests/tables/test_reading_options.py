@@ -1,7 +1,5 @@
 """How text files are written, and dates as days: said by the schema, never guessed."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io
@@ -19,6 +17,7 @@ import privledger as pl
 from privledger.tables.dictionary import schema_toml
 from privledger.tables.examining import examined
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 BASE = {"name": "t", "target": "wage", "columns": [
     {"name": "née; on", "kind": "numeric", "days_since": "2000-01-01", "lower": "1990-01-01",
@@ -76,8 +75,7 @@ def test_a_schema_with_options_comes_back_and_one_without_is_as_before(tmp_path)
     {"decimal": ","}, {"missing": "NA"}, {"missing": [""]}, {"missing": [1]},
     {"missing": ["c,d"], "separator": ";"}, {"separtor": ";"}])
 def test_impossible_options(wrong):
-    with pytest.raises(pl.SchemaError):
-        schema_of(**wrong)
+    refused(pl.SchemaError, lambda: schema_of(**wrong))
 
 
 @pytest.mark.parametrize("wrong", [
@@ -85,8 +83,7 @@ def test_impossible_options(wrong):
     {"days_since": "20000101"}, {"lower": "yesterday"}, {"upper": "2020-1-1"}])
 def test_impossible_dates(wrong):
     with pytest.raises((pl.SchemaError, pl.InvalidValue)):
-        pl.Schema.from_dict({**BASE, "columns": [BASE["columns"][0] | wrong,
-                                                 *BASE["columns"][1:]]})
+        pl.Schema.from_dict({**BASE, "columns": [BASE["columns"][0] | wrong, *BASE["columns"][1:]]})
 
 
 @pytest.mark.parametrize("cell", ["2000-1-2", "2000-02-30", "02.01.2000", "2000-01-02T10:00", "5"])

@@ -1,7 +1,5 @@
 """Tables that are read in batches: the same rows however they are cut, and faults with a name."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import tempfile
@@ -19,6 +17,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.tables.encode import encode_features, encode_target
 from privledger.tables.sources import Batch, Source
+from tests.worlds import schema_of
 
 SECRET, WORD = 0.7312345678901, "s3cr3t-w0rd"
 SCHEMA = pl.Schema("t", (
@@ -70,8 +69,7 @@ def as_csv(rows, order=NAMES):
     lines = [",".join(f" {name} " for name in order)]
     for row in rows:
         cells = dict(zip(NAMES, row, strict=True))
-        lines.append(",".join("" if cells[name] is None else f'"{cells[name]}"'
-                              for name in order))
+        lines.append(",".join("" if cells[name] is None else f'"{cells[name]}"' for name in order))
     return ("\ufeff" + "\r\n".join(lines) + "\r\n").encode()
 
 
@@ -208,7 +206,7 @@ def test_a_damaged_page_is_refused(tmp_path):
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": np.random.default_rng(0).random(5000)}), file,
                    write_page_checksum=True, compression="none", use_dictionary=False)
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"x": (0.0, 1.0)})
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1  # one bit of one number
     file.write_bytes(content)
@@ -217,7 +215,7 @@ def test_a_damaged_page_is_refused(tmp_path):
 
 def test_statistics_are_not_looked_at(tmp_path):
     """A file whose minima and maxima lie in place of one without: the same arrays."""
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"x": (0.0, 1.0)})
     true, lying = np.full(50, 0.25), np.full(50, 0.875)
     found = []
     for statistics in (True, False):
@@ -297,7 +295,7 @@ def test_columns_outside_the_schema_are_not_read(folder, monkeypatch):
     "b\n1\n", f"size,b\n{SECRET},{WORD},1\n", "size\ninf\n", 'size\n""\n', "size\n1970-01-01\n"],
     ids=range(15))
 def test_a_malformed_csv_says_no_value(tmp_path, text):
-    schema = pl.Schema("t", (pl.Column("size", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"size": (0.0, 1.0)})
     (tmp_path / "t.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode("utf-8", "surrogateescape")))
     for name in ("t.csv", "t.csv.gz"):
@@ -330,14 +328,14 @@ def test_an_archive_that_swells_is_refused(tmp_path):
 
 
 def test_a_zipped_file_that_ends_early_is_refused(tmp_path):
-    schema = pl.Schema("t", (pl.Column("size", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"size": (0.0, 1.0)})
     text = "size\n" + "\n".join(str(value) for value in np.random.default_rng(0).random(5000))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode())[:-3000])
     refused(lambda: list(pl.scan_csv(tmp_path / "t.csv.gz").batches(schema, None, 500)), "t.csv.gz")
 
 
 def test_a_row_wider_than_a_block_is_refused_and_a_header_is_not(tmp_path):
-    schema = pl.Schema("t", (pl.Column("size", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"size": (0.0, 1.0)})
     file = tmp_path / "t.csv"
     file.write_text("size," + "b" * 300_000 + "\n0.5,1\n")
     (batch,) = pl.scan_csv(file).batches(schema, None, 5)

@@ -1,7 +1,5 @@
 """Tables in: one meaning for every form, and errors that name columns and never values."""
 
-from __future__ import annotations
-
 import decimal
 import gzip
 
@@ -12,6 +10,7 @@ import privledger as pl
 from privledger.tables.encode import encode_target
 from privledger.tables.sources import read_features
 from tests.all_cases import all_cases
+from tests.worlds import refused, schema_of
 
 pandas = pytest.importorskip("pandas")
 SECRET = 0.7312345678901
@@ -21,12 +20,10 @@ SCHEMA = pl.Schema("t", (
     pl.Column("weight", "numeric", "feature", -5.0, 5.0, missing=True),
     pl.Column("colour", "categorical", "feature", categories=("red", "green", 3), missing=True),
     pl.Column("kind", "categorical", "feature", categories=(0, 1)),
-    pl.Column("y", "categorical", "target", categories=("no", "yes")),
-))
+    pl.Column("y", "categorical", "target", categories=("no", "yes"))))
 COLUMNS = {
     "size": [0.5, SECRET, 0.25, 1.0], "weight": [1.5, np.nan, -5.0, 5.0],
-    "colour": ["red", None, "green", 3], "kind": [0, 1, 1, 0],
-}
+    "colour": ["red", None, "green", 3], "kind": [0, 1, 1, 0]}
 LABELS = ["no", "yes", "yes", "no"]
 
 
@@ -118,21 +115,18 @@ def test_an_unknown_or_missing_label_is_refused(labels):
     COLUMNS | {"size": [0.5]}, COLUMNS | {"size": 0.5}, COLUMNS | {"size": np.zeros((4, 2))},
 ], ids=range(11))
 def test_a_table_of_another_shape_is_a_data_error(table):
-    with pytest.raises(pl.errors.DataError):
-        pl.encode_features(table, SCHEMA)
+    refused(pl.errors.DataError, lambda: pl.encode_features(table, SCHEMA))
 
 
 def test_two_columns_of_one_name_are_a_data_error():
     frame = pandas.DataFrame([[0.1, 0.2]], columns=["x", "x"])
-    with pytest.raises(pl.errors.DataError):
-        pl.encode_features(frame, pl.Schema("t", (pl.Column("x", "numeric", "feature", 0., 1.),)))
+    refused(pl.errors.DataError, lambda: pl.encode_features(frame, schema_of("t", {"x": (0., 1.)})))
 
 
 def test_empty_tables_are_refused_and_one_row_works(make_ledger):
     ledger = make_ledger()
     empty = {name: values[:0] for name, values in COLUMNS.items()}
-    with pytest.raises(pl.errors.DataError, match="empty"):
-        ledger.protect(empty, LABELS[:0], SCHEMA)
+    refused(pl.errors.DataError, lambda: ledger.protect(empty, LABELS[:0], SCHEMA), match="empty")
     one = {name: values[:1] for name, values in COLUMNS.items()}
     data = ledger.protect(one, LABELS[:1], SCHEMA)
     with ledger.request(pl.Gaussian(30.0), data) as session:
@@ -146,8 +140,7 @@ def test_targets_of_another_length_are_refused(make_ledger):
 
 @pytest.mark.parametrize("schema", [None, {}, "schema.json", 3])
 def test_a_schema_is_never_inferred(make_ledger, schema):
-    with pytest.raises(pl.InvalidValue):
-        make_ledger().protect(COLUMNS, LABELS, schema)
+    refused(pl.InvalidValue, lambda: make_ledger().protect(COLUMNS, LABELS, schema))
 
 
 def test_prediction_is_lenient():
@@ -233,8 +226,7 @@ def test_a_column_of_whole_numbers_has_no_others(form):
         assert pl.encode_features(table, schema, strict=False).n_rows == 2
 
 
-CODES = pl.Schema("t", (pl.Column("c", "categorical", "feature",
-                                  categories=("1000", "2.5", "0", True, "a", 1e-05)),))
+CODES = schema_of("t", {"c": ["1000", "2.5", "0", True, "a", 1e-05]})
 SAME = {"1000": 0, "1000.0": 0, "1000.00": 0, "2.50": 1, "-0": 2, "-0.0": 2, "0.0": 2, "True": 3,
         "1e-05": 5, "0.00001": 5}
 
@@ -277,7 +269,7 @@ def test_a_code_that_is_no_text_is_its_value(value, place):
 
 
 def test_a_boolean_is_no_number_wherever_it_stands():
-    schema = pl.Schema("t", (pl.Column("c", "categorical", "feature", categories=(1, True)),))
+    schema = schema_of("t", {"c": [1, True]})
     for form in (list, lambda cells: pytest.importorskip("pandas").Series(cells, dtype=object)):
         for cells in ([1, True, 1.0], [True, 1, 1.0]):
             codes = pl.encode_features({"c": form(cells)}, schema).arrays[0].tolist()
@@ -329,8 +321,7 @@ def test_a_marker_stands_for_a_missing_cell(tmp_path, marker):
     np.testing.assert_array_equal(batch.features.arrays[0], [5.0, np.nan, 7.0])
     strict = pl.Schema.from_dict({**schema.to_dict(), "columns": [
         {**column, "missing": False} for column in schema.to_dict()["columns"]]})
-    with pytest.raises(pl.errors.DataError, match="allows none"):
-        pl.encode_features(tables[0], strict)
+    refused(pl.errors.DataError, lambda: pl.encode_features(tables[0], strict), match="allows none")
 
 
 def test_trees_check_their_tests():
@@ -342,8 +333,7 @@ def test_trees_check_their_tests():
         ([pl.questions.Test(-1, table)], 2),
         ([pl.questions.Test(2, table)], 2), ([pl.questions.Test(0, table.astype(int))], 2),
         ([pl.questions.Test(0, table.astype(float))], 2), ([pl.questions.Test(0, table)], 70_000),
-        ([pl.questions.Test(0, table), pl.questions.Test(1, table)], 2),
-    ]:
+        ([pl.questions.Test(0, table), pl.questions.Test(1, table)], 2)]:
         with pytest.raises(pl.InvalidValue):
             pl.questions.TreeCells(bins, tests, count)
 
@@ -355,15 +345,13 @@ def test_a_checked_test_cannot_be_changed_afterwards():
     assert test.table.max() == 1
     with pytest.raises(ValueError):
         test.table[0] = 200
-    with pytest.raises(ValueError):
-        test.table.setflags(write=True)
+    refused(ValueError, lambda: test.table.setflags(write=True))
 
 
 @pytest.mark.parametrize("edges", [[], [1.0, 1.0], [2.0, 1.0], [np.nan], [0.0, np.inf], ["a"],
                                    [None]])
 def test_impossible_edges(edges):
-    with pytest.raises((ValueError, TypeError)):
-        pl.questions.IntervalCells("size", edges)
+    refused((ValueError, TypeError), lambda: pl.questions.IntervalCells("size", edges))
 
 
 @pytest.mark.parametrize(("what", "more"), [

@@ -1,14 +1,12 @@
 """What a row weighs under unit person, and that parts keep it."""
 
-from __future__ import annotations
-
 import numpy as np
-import pytest
 
 from privledger.errors import InvalidValue
 from privledger.tables.chunk import ONE, Rows, masses, numbered, people_in
 from privledger.tables.columns import Columns
 from privledger.tables.schema import Column, Schema
+from tests.worlds import refused
 
 SCHEMA = Schema("t", (Column("a", kind="numeric", lower=0, upper=1),
                       Column("y", kind="numeric", lower=0, upper=1, role="target")))
@@ -35,10 +33,8 @@ def test_masses_of_a_person_add_up_to_one_at_most():
 
 
 def test_a_gap_in_the_numbers_is_refused():
-    with pytest.raises(InvalidValue):
-        people_in(np.array([0, 2], dtype=np.int32))
-    with pytest.raises(InvalidValue):
-        people_in(np.array([-1, 0], dtype=np.int32))
+    refused(InvalidValue, lambda: people_in(np.array([0, 2], dtype=np.int32)),
+            lambda: people_in(np.array([-1, 0], dtype=np.int32)))
 
 
 def test_a_part_keeps_what_rows_weigh():

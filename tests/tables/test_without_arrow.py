@@ -1,7 +1,5 @@
 """CSV files are read without pyarrow, and read the same; what needs pyarrow says so."""
 
-from __future__ import annotations
-
 import math
 import sys
 from datetime import date, timedelta
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.tables.raw import Text, levels, packed_cells, raw_numbers
 from privledger.tables.sources import read_features
+from tests.worlds import refused
 
 SCHEMA = pl.Schema("t", (
     pl.Column("x", "numeric", "feature", -1e100, 1e100, missing=True),
@@ -121,11 +120,9 @@ def test_what_needs_arrow_says_which_extra(tmp_path, request):
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     request.getfixturevalue("no_arrow")
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
-    for ask in (lambda: pl.scan_parquet(tmp_path / "t.parquet"),
-                lambda: read_features(tmp_path / "t.parquet", SCHEMA),
-                lambda: pl.encode_features(frame, SCHEMA),
-                lambda: ledger.protect(frame.lazy(), schema=SCHEMA),
-                lambda: pl.encode_features(dict.fromkeys("xcd", frame["x"]), SCHEMA)):
-        with pytest.raises(pl.errors.DataError, match=r"pip install 'privledger\[parquet\]'"):
-            ask()
+    refused(pl.errors.DataError, lambda: pl.scan_parquet(tmp_path / "t.parquet"),
+            lambda: read_features(tmp_path / "t.parquet", SCHEMA),
+            lambda: pl.encode_features(frame, SCHEMA), lambda: ledger.protect(frame.lazy(),
+            schema=SCHEMA), lambda: pl.encode_features(dict.fromkeys("xcd", frame["x"]), SCHEMA),
+            match=r"pip install 'privledger\[parquet\]'")
     assert ledger.spent == 0
