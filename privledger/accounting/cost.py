@@ -18,7 +18,15 @@ from attrs import Factory, evolve, field, frozen
 from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_aligned, sum_curves
 from privledger.accounting.deadline import check_time
 from privledger.accounting.gaussian import mu_from_pure
-from privledger.accounting.pld import NOTHING, Losses, dearest, moved, together
+from privledger.accounting.pld import (
+    NOTHING,
+    Losses,
+    choices,
+    choices_squared,
+    dearest,
+    moved,
+    together,
+)
 from privledger.errors import InvalidCurve, InvalidValue, RelationMismatch
 from privledger.rounding import add_up, multiply_up, non_negative, part_up, sum_fractions, up
 from privledger.rounding import count as whole_number
@@ -270,7 +278,7 @@ def sequential(costs: Sequence[Cost]) -> Cost:
         math.inf if part is None else part_up(part),
         _exact(costs, add_up),
         _later(costs, lambda: sum_curves(cost.curve for cost in costs)),
-        _put_off(costs, "_gdp_squared", lambda: add_up(cost.gdp_squared for cost in costs)),
+        _squares([(cost, 1) for cost in costs]),
         *_losses(costs, lambda known: together([(part, 1) for part in known])),
         any_fails((cost.failure, 1) for cost in costs),
         _put_off(costs, "_rho", lambda: _rho_of(costs, sum_fractions)),
@@ -297,6 +305,25 @@ def any_fails(failures: Iterable[tuple[float, int]]) -> float:
                   for failure, times in known)
     summed = add_up(multiply_up(failure, up(float(times))) for failure, times in known)
     return min(1.0, summed, up(-math.expm1(-logs) * (1 + 4e-16)))
+
+
+def _squares(costs: Sequence[tuple[Cost, int]]) -> float | Callable[[], float]:
+    """Squared mu add up; those of choices of one range are less together."""
+    ranges, rest = list[tuple[float, int]](), list[tuple[Cost, int]]()
+    for cost, count in costs:
+        known = None if cost.losses is None else choices(cost.losses)
+        if known is None:
+            rest.append((cost, count))
+        else:
+            ranges.append((known[0], known[1] * count))
+
+    def added(parts: Sequence[tuple[Cost, int]]) -> float:
+        return add_up(one.gdp_squared if count == 1 else multiply_up(
+            one.gdp_squared, up(float(count))) for one, count in parts)
+
+    if not ranges:
+        return _put_off([one for one, _ in costs], "_gdp_squared", lambda: added(costs))
+    return lambda: min(added(costs), add_up([added(rest), choices_squared(ranges)]))
 
 
 def _parts(
@@ -350,17 +377,15 @@ def repeat(cost: Cost, count: int) -> Cost:
         return Cost.zero(cost.relation, cost.curve.orders)
     if repeats == 1:
         return cost
-    times = up(float(repeats))
     squared, part = cost.mu_squared, cost.pure_part
     part = None if part is None else part * repeats
     return evolve(
         cost,
         pure=math.inf if part is None else part_up(part),
         part=part,
-        mu_squared=None if squared is None else multiply_up(squared, times),
+        mu_squared=None if squared is None else multiply_up(squared, up(float(repeats))),
         curve=_later((cost,), lambda: cost.curve.times(repeats)),
-        gdp_squared=_put_off((cost,), "_gdp_squared",
-                             lambda: multiply_up(cost.gdp_squared, times)),
+        gdp_squared=_squares([(cost, repeats)]),
         losses=None if cost.losses is None else together([(cost.losses, repeats)]),
         failure=any_fails([(cost.failure, repeats)]),
         zcdp=_put_off((cost,), "_rho",

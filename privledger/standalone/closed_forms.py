@@ -77,6 +77,28 @@ def of_range(eta: float) -> Both:
     return mu * mu, min(rho, eta * eta / 8)
 
 
+def of_choices(eta: float, count: int) -> float:
+    """Squared mu of so many choices of one range, a little below: each between two candidates, one
+    half of the range ahead; 32 at most together."""
+    if not 1e-6 <= eta <= 2:
+        return count * of_range(eta)[0]
+    blocks = -(-count // 32)
+    more, size = count % blocks, count // blocks
+    return more * of_coins(eta, size + 1) + (blocks - more) * of_coins(eta, size)
+
+
+def of_coins(eta: float, count: int) -> float:
+    """Of one block of them: the widest gap of the tests by how many came true."""
+    if count == 1:
+        return of_range(eta)[0]
+    right, wrong = 1 / (1 + math.exp(-eta / 2)), 1 / (1 + math.exp(eta / 2))
+    law = [[math.comb(count, k) * one**k * other**(count - k) for k in range(count + 1)]
+           for one, other in ((wrong, right), (right, wrong))]
+    mu = max(apart(math.fsum(law[0][k:]), math.fsum(law[1][k:]), math.fsum(law[1][:k]),
+                   math.fsum(law[1][k:]) - math.fsum(law[0][k:])) for k in range(1, count + 1))
+    return min(mu * mu * (1 - 1e-9), count * of_range(eta)[0])
+
+
 def of_steps(epsilon: float, steps: int) -> Both:
     """Of integer noise of parameter epsilon under a whole shift; of so many steps of pure DP."""
     if steps == 1:
@@ -183,3 +205,29 @@ def any_fails(failures: list[tuple[float, int]]) -> float:
     if any(failure >= 1 for failure, _ in failures):
         return 1.0
     return -math.expm1(math.fsum(times * math.log1p(-failure) for failure, times in failures))
+
+
+def full_chance(rate: float, most: int, out_of: int) -> float:
+    """A bound on the chance that as many of the other records are in a sample: Chernoff's, times
+    what Stirling's formula leaves of it, over one less how fast the chances fall."""
+    others = out_of - 1
+    if most > others:
+        return 0.0
+    share = most / others
+    if share <= rate:
+        return 1.0
+    distance = share * math.log(share / rate)
+    if share < 1:
+        distance += (1 - share) * math.log((1 - share) / (1 - rate))
+    part, falls = 1.0, (others - most) * rate / ((most + 1) * (1 - rate))
+    if most < others and falls < 1:
+        part = min(1.0, math.sqrt(others / (2 * math.pi * most * (others - most))) / (1 - falls))
+    return max(math.exp(-min(690.0, others * max(0.0, distance))) * part, 1e-300)
+
+
+def mean_runs(shape: float, success: float) -> float:
+    """Mean number of trials of a `Tuning` with this law."""
+    if shape == 0:
+        return (1 / success - 1) / math.log(1 / success)
+    falling = -math.expm1(shape * math.log(success))
+    return shape * (1 - success) / (success * falling)

@@ -9,28 +9,19 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import Callable, NamedTuple  # noqa: UP035
+from typing import NamedTuple
 
-from .closed_forms import LAPLACE, STEPS, outputs
-from .leaves import full_chance, leaf_price
+from .closed_forms import LAPLACE, STEPS, full_chance, outputs
+from .leaves import leaf_price
 from .reading import Node, NoPrice
+from .steps import CELLS, Pair, allocated_atoms, cells, chained, listed, so_often
 
 POINTS = 1 << 12
 LEAST_DELTA = 1e-10
 MOST_PAIRS = 12
 MOST_ROWS = 64
-CELLS = 4000
 PIECES = 4
 WIDE = 200.0
-Cdf = Callable[[float], float]
-
-
-class Pair:
-    """One mechanism's loss under the likelier table: its atoms, and a cdf of the rest."""
-
-    def __init__(self, low: float, high: float, atoms: tuple[tuple[float, float], ...] = (),
-                 cdf: Cdf | None = None) -> None:
-        self.low, self.high, self.atoms, self.cdf = low, high, atoms, cdf
 
 
 def normal(x: float) -> float:
@@ -75,10 +66,10 @@ def fixed_pair(rate: float, squared: float) -> Pair:
     return Pair(-top, top, (), cdf)
 
 
-def truncated_pair(node: Node, exchanged: bool) -> Pair:
+def truncated_pair(node: Node, squared: float, exchanged: bool) -> Pair:
     """A record that is removed from a truncated sample, or exchanged for another; in a full
     one it moves twice."""
-    squared, rate = node.inner["noise_multiplier"] ** -2, node["rate"]
+    rate = node["rate"]
     full = full_chance(rate, node["most"], node["out_of"])
     if exchanged:
         parts = [(1 - full, rows_pair(rate, squared, 1, True)),
@@ -170,7 +161,7 @@ def pair_of(node: Node, relation: str, rows: int = 1, attained: bool = False) ->
     epsilon = found.pure * rows
     if found.exact is not None:
         return gaussian_pair(found.exact * rows * rows)
-    if node.name == "DiscreteLaplace" or (node.name == "DiscreteGaussian" and rows == 1):
+    if node.name in ("DiscreteLaplace", "DiscreteGaussian"):
         return whole_steps_pair(node, rows)
     if not 1e-9 < epsilon < 100 or found.failure:
         raise NoPrice(node.name)
@@ -244,15 +235,8 @@ def pairs_of(plan: Node, relation: str, attained: bool) -> list[tuple[Pair, int]
             if unit.relation != "add_remove" or node["rate"] == 1:
                 raise NoPrice(node.name)
             found.append((sample_of(node, unit), times))
-        elif node.name == "FixedSizeSample" and node.inner.name == "Gaussian":
-            if unit.rows > 1 or unit.exchanged or node["size"] >= node["out_of"]:
-                raise NoPrice(node.name)
-            rate, squares = node["size"] / node["out_of"], node.inner["noise_multiplier"] ** -2
-            found.append((fixed_pair(rate, squares), times))
-        elif node.name == "TruncatedPoissonSample" and node.inner.name == "Gaussian":
-            if unit.rows > 1 or node["rate"] == 1:
-                raise NoPrice(node.name)
-            found.append((truncated_pair(node, unit.exchanged), times))
+        elif node.name in STEPPED:
+            found.append((stepped(node, unit), times))
         elif node.name == "Correlated" and unit.relation in node.prices:
             squared += times * steps**2 * node.prices[unit.relation].exact
         elif node.name == "Gaussian":
@@ -266,6 +250,32 @@ def pairs_of(plan: Node, relation: str, attained: bool) -> list[tuple[Pair, int]
     if not found or len(found) > MOST_PAIRS:
         raise NoPrice("a plan of many different mechanisms")
     return found
+
+
+STEPPED = {"FixedSizeSample", "TruncatedPoissonSample", "RandomAllocation"}
+
+
+def stepped(node: Node, unit: Unit) -> Pair:
+    """The pair of a scheme; several rows of it, or one that is exchanged, are as many steps."""
+    squared, rows = node.inner.prices[unit.relation].exact, unit.rows
+    if squared is None or (rows > 1 and unit.exchanged):
+        raise NoPrice(node.name)
+    if node.name == "RandomAllocation":
+        if node["steps"] == 1:
+            return gaussian_pair(squared * (rows * (1 + unit.exchanged))**2)
+        leaves, comes = allocated_atoms(node["steps"], squared)
+        if unit.exchanged:
+            leaves = chained(comes, leaves)
+        return listed(so_often(leaves, rows))
+    if node.name == "FixedSizeSample":
+        if node["size"] >= node["out_of"]:
+            raise NoPrice(node.name)
+        whole = fixed_pair(node["size"] / node["out_of"], squared)
+    else:
+        if node["rate"] == 1:
+            raise NoPrice(node.name)
+        whole = truncated_pair(node, squared, unit.exchanged)
+    return whole if rows == 1 else listed(so_often(cells(whole), rows))
 
 
 def sample_of(node: Node, unit: Unit) -> Pair:

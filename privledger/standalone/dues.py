@@ -133,8 +133,18 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 
 
 ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
-            "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess"}
-UNPAIRED = {"Parallel", "FixedSizeSample", "RandomAllocation", "Tuning"}
+            "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess",
+            "FixedSizeSample", "TruncatedPoissonSample", "RandomAllocation"}
+
+
+PARTS = {"OneOf", "Parallel"}
+
+
+def leaner(node: Node) -> Node:
+    """A plan with the dearest part in the place of each partition and choice: it costs no more."""
+    if node.name in PARTS:
+        return leaner(max(node.inside, key=lambda one: next(iter(one.prices.values())).renyi(4.0)))
+    return Node(node.name, node.fields, tuple(map(leaner, node.inside)))
 
 
 class Due:
@@ -178,6 +188,8 @@ def due(plan: Node, relation: str, kind: str, order: float, budget: tuple[float,
             raise Bad(f"a plan that has no price under a {kind} filter")
         about = from_below(plan) if kind == "rdp" else " ".join(
             plan.kinds & {"PoissonSample"}) if found.pure < math.inf else ""
+        if kind == "gdp" and any(map(ranged, nodes_of(plan))):
+            about = ", ".join([*filter(None, [about]), "choices"])
         return Due(Fraction(value) * UNIT, failed, 1e-9, about)
     if found.failure == 0 and (found.pure <= budget[0] * (1 - 1e-12)
                                or (found.pure <= budget[0] * (1 + 1e-12) and not shared)):
@@ -205,7 +217,7 @@ def renyi_only(plan: Node, relation: str) -> bool:
         if node.name in ("Tuning", "Group", "AsReplaceOne") and node.prices:
             made = next(iter(node.prices.values()))
             if made.exact is None and made.pure == math.inf and (
-                    node.name == "Tuning" or node.inner.kinds & UNPAIRED or (
+                    "Tuning" in node.kinds or (
                         node.fields.get("rows", 2) > 1 and any(map(is_stream, nodes_of(node))))):
                 return True
     return False
@@ -261,7 +273,7 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
         raise Bad("a plan that fails more often than its delta says")
     if found.exact is not None:
         return Due(Fraction(epsilon_of_mu(math.sqrt(found.exact), share)) * UNIT, shared)
-    if plan.name == "OneOf" and len(set(plan.inside)) <= MOST_MEMBERS:
+    if plan.name in PARTS and len(set(plan.inside)) <= MOST_MEMBERS:
         return max([due_with_delta(one, relation, price(one, relation), share)
                     for one in dict.fromkeys(plan.inside)], key=lambda due: due.units)
     if node_failing(plan):
@@ -269,6 +281,9 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
         likely = max(0.0, share - found.failure) / (1 - found.failure)
         least = math.log(max(1.0, math.exp(found.pure) - likely * (1 + math.exp(found.pure))))
         return Due(Fraction(least) * UNIT, shared)
+    if plan.kinds & PARTS:
+        one = leaner(plan)
+        return due_with_delta(one, relation, price(one, relation), share)
     if renyi_only(plan, relation):
         least = by_renyi(plan, found, share)
         if found.gdp < math.inf and any(map(is_stream, nodes_of(plan))):

@@ -17,6 +17,7 @@ from .closed_forms import (
     gain,
     lesser,
     mu_of_pure,
+    of_choices,
     of_laplace,
     of_range,
     of_response,
@@ -32,17 +33,17 @@ class Price:
     """Of a node, for one relation.
 
     `exact` is the squared mu of what is Gaussian through and through, else None. `failure` is a
-    probability with which nothing is promised. `shape` is what a sample can say more of, and
-    `rows` is squared mu and rho for several rows, release by release.
+    probability with which nothing is promised. `shape` is what a sample can say more of,
+    `choices` how often a range is all there is, and `rows` is squared mu and rho for several rows.
     """
 
-    __slots__ = ("exact", "failure", "gdp", "pure", "renyi", "rows", "shape", "zcdp")
+    __slots__ = ("choices", "exact", "failure", "gdp", "pure", "renyi", "rows", "shape", "zcdp")
 
     def __init__(self, renyi: Curve, pure: float = math.inf, exact: float | None = None,
                  gdp: float | None = None, zcdp: float | None = None,
                  failure: float = 0.0, shape: Shape | None = None) -> None:
         self.renyi, self.pure, self.exact, self.failure = renyi, pure, exact, failure
-        self.shape = shape
+        self.shape, self.choices = shape, (shape[1], 1) if shape and shape[0] == RANGE else None
         if gdp is None:
             gdp = exact if exact is not None else mu_of_pure(pure) ** 2
         if zcdp is None:
@@ -63,6 +64,8 @@ class Price:
             found.append(of_laplace(size) if self.shape[0] == LAPLACE else of_range(size)
                          if self.shape[0] == RANGE else
                          of_steps(self.shape[1], int(self.shape[2]) * steps))
+        if self.choices is not None:
+            found.append((of_choices(self.choices[0] * steps, self.choices[1]), math.inf))
         return min(one[0] for one in found), min(one[1] for one in found)
 
 
@@ -379,21 +382,3 @@ def product_of(one: list[float], other: list[float]) -> list[float]:
         largest = max(terms)
         found.append(largest + math.log(math.fsum(math.exp(term - largest) for term in terms)))
     return found
-
-
-def full_chance(rate: float, most: int, out_of: int) -> float:
-    """A bound on the chance that as many of the other records are in a sample: Chernoff's, times
-    what Stirling's formula leaves of it, over one less how fast the chances fall."""
-    others = out_of - 1
-    if most > others:
-        return 0.0
-    share = most / others
-    if share <= rate:
-        return 1.0
-    distance = share * math.log(share / rate)
-    if share < 1:
-        distance += (1 - share) * math.log((1 - share) / (1 - rate))
-    part, falls = 1.0, (others - most) * rate / ((most + 1) * (1 - rate))
-    if most < others and falls < 1:
-        part = min(1.0, math.sqrt(others / (2 * math.pi * most * (others - most))) / (1 - falls))
-    return max(math.exp(-min(690.0, others * max(0.0, distance))) * part, 1e-300)

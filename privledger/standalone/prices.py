@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from typing import Callable  # noqa: UP035
 
-from .closed_forms import any_fails, lesser
+from .closed_forms import any_fails, full_chance, lesser, mean_runs, of_choices
 from .distributions import by_blocks
 from .leaves import (
     Price,
     allocated_gaussian,
-    full_chance,
     leaf_price,
     nothing,
     on_poisson,
@@ -24,8 +23,7 @@ from .leaves import (
 )
 from .reading import COMPOSITES, Bad, Node
 
-MOST_STEPS = 64
-SCHEMES = {"RandomAllocation", "TruncatedPoissonSample", "Correlated"}
+MOST_STEPS, SCHEMES = 64, {"RandomAllocation", "TruncatedPoissonSample", "Correlated"}
 UNSAMPLED = {"IndividualFilter", "Group"} | SCHEMES
 
 
@@ -58,10 +56,24 @@ def in_sequence(parts: list[Price]) -> Price:
     if len(parts) == 1:
         return parts[0]
     found = combined(parts, math.fsum)
+    put_together(found, [(one, 1) for one in parts])
     found.failure = any_fails([(one.failure, 1) for one in parts])
     found.rows = lambda steps: lesser(found.by_steps(steps), tuple(
         map(math.fsum, zip(*[one.rows(steps) for one in parts], strict=True))))
     return found
+
+
+def put_together(found: Price, parts: list[tuple[Price, int]]) -> None:
+    """Squared mu of parts: that of choices of one range is less than their sum."""
+    often: dict[float, int] = {}
+    for one, times in parts:
+        if one.choices is not None:
+            often[one.choices[0]] = often.get(one.choices[0], 0) + one.choices[1] * times
+    if often:
+        found.gdp = math.fsum([one.gdp * times for one, times in parts if one.choices is None]
+                              + [of_choices(eta, count) for eta, count in often.items()])
+        if len(often) == 1 and all(one.choices is not None for one, _ in parts):
+            found.choices = next(iter(often.items()))
 
 
 def dearest(parts: list[Price]) -> Price:
@@ -83,6 +95,7 @@ def repeat(node: Node, relation: str) -> Price:
                   None if one.exact is None else times * one.exact, times * one.gdp if one.gdp
                   else 0.0, times * one.zcdp if one.zcdp else 0.0,
                   any_fails([(one.failure, times)]))
+    put_together(found, [(one, times)])
     found.rows = lambda at: lesser(found.by_steps(at), tuple(times * x for x in one.rows(at)))
     return found
 
@@ -266,6 +279,7 @@ def several(child: Node, stated: str, steps: int) -> Price:
         best = math.inf if whole is None else whole(order)
         return min(best, triangles(inner, steps, order)) if steps <= MOST_STEPS else best
     found = Price(curve, pure, None if inner.exact is None else squared, squared, rho)
+    found.choices = inner.choices and (inner.choices[0] * steps, inner.choices[1])
     found.rows = lambda more: lesser(found.by_steps(more), inner.rows(steps * more))
     return found
 
@@ -327,14 +341,6 @@ def tuning(node: Node, relation: str) -> Price:
         least = min(inner.renyi(at) for at in (order, math.ceil(order))) + more
         return least if both is None else min(least, both(order))
     return Price(curve, pure)
-
-
-def mean_runs(shape: float, success: float) -> float:
-    """Mean number of trials of a `Tuning` with this law."""
-    if shape == 0:
-        return (1 / success - 1) / math.log(1 / success)
-    falling = -math.expm1(shape * math.log(success))
-    return shape * (1 - success) / (success * falling)
 
 
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,

@@ -119,11 +119,22 @@ SLOW: dict[str, Callable[..., pl.Node]] = {
         Repeat(PoissonSample(rate, pl.DiscreteGaussian(sigma, 1)), count)),
     "person's Laplace": lambda noise, rate, count, rows: Group(
         rows, Repeat(PoissonSample(rate, pl.Laplace(noise)), count)),
+    "exchanged pass": lambda noise, steps, count: AsReplaceOne(
+        Repeat(RandomAllocation(steps, pl.Gaussian(noise)), count)),
+    "person's pass": lambda noise, steps, rows: Group(
+        rows, RandomAllocation(steps, pl.Gaussian(noise))),
+    "person's fixed size": lambda noise, size, rows, count: Repeat(
+        Group(rows, FixedSizeSample(size, 1000, pl.Gaussian(noise))), count),
+    "person's cut off": lambda noise, most, rows, count: Group(rows, Repeat(
+        TruncatedPoissonSample(0.1, most, 1000, pl.Gaussian(noise)), count)),
+    "person's parts": lambda noise, epsilon, rows: Group(
+        rows, pl.Parallel([pl.Laplace(1 / epsilon), pl.Gaussian(noise)])),
     "choices of a person": lambda epsilon, count, rows: Group(
         rows, Repeat(pl.Exponential(epsilon), count)),
 }
 
-EXCHANGED = {"fixed size", "exchanged", "exchanged Laplace", "exchanged whole"}
+EXCHANGED = {"fixed size", "exchanged", "exchanged Laplace", "exchanged whole", "exchanged pass",
+             "person's fixed size"}
 """Those that are priced under replace-one."""
 
 CHAIN = 5

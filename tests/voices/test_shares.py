@@ -6,6 +6,7 @@ import numpy as np
 
 import privledger as pl
 from privledger.accounting import DEFAULT_ORDERS
+from privledger.accounting.pld import choices_squared
 from privledger.graph.register import leaf_cost
 from tests.all_cases import all_cases
 
@@ -28,3 +29,10 @@ def test_prices_are_star_shaped(name, relation):
     each = prices[:, np.isfinite(prices).all(axis=0)] / shares[:, None]
     assert each.shape[1] >= len(DEFAULT_ORDERS)
     assert (each[1:] >= each[:-1] * (1 - 1e-9)).all()
+
+
+@all_cases("count", [2, 3, 7, 32, 100])
+def test_prices_of_many_choices_are_star_shaped(count):
+    shares = np.geomspace(2e-6, 2, 24)
+    each = np.array([choices_squared([(float(share), count)]) for share in shares]) / shares
+    assert (each[1:] >= each[:-1]).all()

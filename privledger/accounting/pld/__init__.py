@@ -22,6 +22,8 @@ from privledger.accounting.pld.by_pld import epsilon_by_pld as epsilon_by_pld
 from privledger.accounting.pld.by_pld import epsilon_lower_by_pld as epsilon_lower_by_pld
 from privledger.accounting.pld.envelopes import RHO as RHO
 from privledger.accounting.pld.envelopes import SQUARED_MU as SQUARED_MU
+from privledger.accounting.pld.envelopes import choices as choices
+from privledger.accounting.pld.envelopes import choices_squared as choices_squared
 from privledger.accounting.pld.envelopes import envelope_currency as envelope_currency
 from privledger.accounting.pld.envelopes import sampled_pure as sampled_pure
 from privledger.accounting.pld.losses import LEAST_RATE as LEAST_RATE

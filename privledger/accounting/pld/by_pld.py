@@ -309,9 +309,10 @@ def _delta(items: Items, epsilon: float, tolerance: float) -> Price:
 
 
 def _ranged(value: float, eta: float, count: int) -> Price:
-    """No other accountant says less of the same choices, but by what the mesh adds."""
+    """Renyi DP says less of the same choices where the mesh adds more, and is always asked."""
     step, points, added = mesh_of(eta, count)
-    return Price(value, step, points, added=added * value, tight=False, chosen=True)
+    return Price(value, step, points, added=added * value, tight=False, renyi=-math.inf,
+                 chosen=True)
 
 
 def epsilon_lower_by_pld(losses: Losses, delta: float) -> float:

@@ -9,6 +9,7 @@ is kept with what is left of both masses to 1, so that neither end loses digits.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from privledger.accounting.pld.pairs import (
     LaplacePair,
     pure_pair,
 )
+from privledger.accounting.pld.ranges import LARGEST_RANGE, SMALLEST_RANGE, ranges_above
 from privledger.rounding import add_up, multiply_up, up
 
 _NEAR = 2e-7  # what a squared mu that is found by halving may have too much, relatively
@@ -38,6 +40,8 @@ _MESH = 56
 _FIRST = 1e-7  # order less 1, from which on Renyi bounds are looked at
 _MOST_ATOMS = 256
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
+_MOST_CHOICES = 32  # whose squared mu is found together
+
 
 class Corners(NamedTuple):
     """Of a polygon: Q masses, P masses, and what either lacks to 1; shape (n,) each."""
@@ -265,6 +269,59 @@ def _within(beta: Array, known: Array, bend: Array, wide: float) -> Array:
     return np.asarray(np.maximum.reduce(found))
 
 
+# --- Many choices of one range.
+
+
+def choices(losses: Losses) -> tuple[float, int] | None:
+    """The range and the number of choices, where nothing else is in a node."""
+    if not losses.symmetric:
+        return None
+    found = list(_choices(losses.remove, 1))
+    return (found[0][0], sum(count for _, count in found)) if found and all(
+        eta == found[0][0] < math.inf for eta, _ in found) else None
+
+
+def _choices(lane: Lane, times: int) -> Iterator[tuple[float, int]]:
+    """Ranges with how often each is in a lane; what is not a choice has the range of infinity."""
+    if isinstance(lane, Together):
+        for part, count in lane.parts:
+            yield from _choices(part, times * count)
+    else:
+        yield (lane.eta if isinstance(lane, BoundedRangePair) else math.inf), times
+
+
+def choices_squared(parts: Iterable[tuple[float, int]]) -> float:
+    """Squared mu of choices of some ranges, each range as often as it says: those of one range are
+    put together, some at a time (docs/proofs/currencies.md, "Many choices")."""
+    often: dict[float, int] = {}
+    for eta, count in parts:
+        often[eta] = often.get(eta, 0) + count
+    found = []
+    for eta, count in often.items():
+        blocks = -(-count // _MOST_CHOICES)
+        more, size = count % blocks, count // blocks
+        found += [multiply_up(_squared_of(eta, each), up(float(many)))
+                  for each, many in ((size + 1, more), (size, blocks - more)) if many]
+    return add_up(found)
+
+
+@lru_cache(maxsize=4096)
+def _squared_of(eta: float, count: int) -> float:
+    """Of so many choices: from the corners of their profile's tangents, of slopes 1 and more; the
+    profile holds in both directions, so the other corners are the mirror images of these."""
+    alone = multiply_up(range_currencies(eta)[SQUARED_MU], float(count))
+    if count == 1 or not SMALLEST_RANGE <= eta <= LARGEST_RANGE:
+        return alone
+    known = ranges_above(eta, count, 2 * math.sqrt(count) + 4)
+    height = known.value[known.low:]
+    slope = np.exp(np.arange(len(height)) * known.step)
+    q = -np.diff(height) / np.diff(slope)
+    p = (height[:-1] + slope[:-1] * q) * (1 + 1e-12)
+    q = q * (1 - 1e-12)
+    gaps = Corners(q, p, 1 - q, 1 - p).gaps()[q > 0]
+    return min(alone, _squared_up(float(gaps.max())))
+
+
 # --- Lanes.
 
 SQUARED_MU, RHO = 0, 1
@@ -293,6 +350,8 @@ def _dearer(one: Lane, other: Lane) -> bool:
 
 def _of_lane(lane: Lane, which: int) -> float:
     if isinstance(lane, Together):
+        if which == SQUARED_MU and (known := choices(Losses(lane, lane))) is not None:
+            return choices_squared([known])
         return add_up(multiply_up(_of_lane(part, which), up(float(count)))
                       for part, count in lane.parts)
     if isinstance(lane, Dearest):

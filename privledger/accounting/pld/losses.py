@@ -28,7 +28,14 @@ from privledger.accounting.pld.pairs import (
     Pair,
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
-from privledger.accounting.pld.shifted import Slopes, even, shifted_pair, slopes
+from privledger.accounting.pld.shifted import (
+    Slopes,
+    after,
+    chained_pair,
+    even,
+    shifted_pair,
+    slopes,
+)
 from privledger.rounding import multiply_up, up
 
 LEAST_RATE = 1e-100
@@ -71,8 +78,16 @@ class Sampled:
     weights: tuple[float, ...] = ()
 
 
+@frozen(eq=False)
+class Stepped:
+    """Neighbours of neighbours: `first` and then `second`, each a step of one row."""
+
+    first: Lane
+    second: Lane
+
+
 Lane = (GaussianPair | LaplacePair | BoundedRangePair | AtomPair | AllocatedPair | CoinPair
-        | Together         | Dearest | Sampled)
+        | Together | Dearest | Sampled | Stepped)
 
 
 @frozen(eq=False)
@@ -217,9 +232,11 @@ class _Resolver:
         self.tail = tail
         self._known: dict[int, tuple[Lane, Items]] = {}
 
-    def items(self, lane: Sampled | Dearest) -> Items:
+    def items(self, lane: Sampled | Dearest | Stepped) -> Items:
         if id(lane) not in self._known:
-            found = self._sampled(lane) if isinstance(lane, Sampled) else self._dearest(lane)
+            found = (self._sampled(lane) if isinstance(lane, Sampled) else
+                     self._dearest(lane) if isinstance(lane, Dearest) else
+                     ((chained_pair(self._stepped(lane)), 1),))
             self._known[id(lane)] = lane, found  # keeps the lane alive, so its id stays its own
         return self._known[id(lane)][1]
 
@@ -239,6 +256,13 @@ class _Resolver:
         assert lane.kind != "fixed"
         return shifted_pair(lane.kind, lane.weights, [
             _slopes(product(resolve(step, self.tail), self.tail)) for step in lane.steps])
+
+    def _stepped(self, lane: Lane) -> Slopes:
+        """Power functions of all steps, one after another."""
+        if not isinstance(lane, Stepped):
+            return _slopes(product(resolve(lane, self.tail), self.tail))
+        first = self._stepped(lane.first)
+        return after(first, first if lane.first is lane.second else self._stepped(lane.second))
 
     def _dearest(self, lane: Dearest) -> Items:
         options = [dict(items) for choice in lane.choices
@@ -310,7 +334,8 @@ def _collect(
         for part, count in lane.parts:
             _collect(part, times * count, counts, squares, resolver)
         return
-    items = resolver.items(lane) if isinstance(lane, Sampled | Dearest) else ((lane, 1),)
+    items = (resolver.items(lane) if isinstance(lane, Sampled | Dearest | Stepped)
+             else ((lane, 1),))
     for pair, count in items:
         if isinstance(pair, GaussianPair):
             squares.append((times * count * pair.mu**2, pair.tight))

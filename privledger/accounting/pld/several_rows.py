@@ -1,14 +1,15 @@
 """Losses of several rows of one person, and of a row exchanged for another.
 
 Each release is taken by itself: a group for every release is a group for all, and so is an
-exchange. Proofs: docs/proofs/relations.md. Where nothing is proved here the answer is None.
+exchange. Proofs: docs/proofs/relations.md. Of a release of which no more is known its power
+function is taken as often as there are rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 from attrs import evolve
 
@@ -16,6 +17,7 @@ from privledger.accounting.pld.losses import (
     Lane,
     Losses,
     Sampled,
+    Stepped,
     Together,
     both_ways,
     only_gaussian,
@@ -39,43 +41,44 @@ _FEW = 6  # numbers of rows for which several releases on one sample are put tog
 _HIGHEST_MU = 1e4
 
 
-def grouped(losses: Losses, rows: int) -> Losses | None:
+def grouped(losses: Losses, rows: int) -> Losses:
     """Up to `rows` rows of one person come together, or go together, or are all exchanged."""
-    remove = _each(losses.remove, lambda lane: _rows(lane, rows))
-    if losses.symmetric:
-        return None if remove is None else both_ways(remove)
-    add = _each(losses.add, lambda lane: _rows(lane, rows))
-    return None if remove is None or add is None else Losses(remove, _added(remove, add))
+    def added(add: Lane, remove: Lane) -> Lane:
+        """Both directions of a sample are made from a row that comes."""
+        changed = _rows(remove, rows)
+        if isinstance(changed, Sampled) and changed.steps:
+            return evolve(changed, kind="add")
+        return _row_steps(add, remove, rows)
+
+    remove = _each(losses.remove, losses.add, partial(_row_steps, rows=rows))
+    return both_ways(remove) if losses.symmetric else Losses(
+        remove, _each(losses.add, losses.remove, added))
 
 
-def replaced(losses: Losses) -> Losses | None:
+def replaced(losses: Losses) -> Losses:
     """One row goes and another comes: losses for replace-one of what is stated for
     add-or-remove-one, in both directions alike."""
-    lane = _each(losses.remove, _exchange)
-    return None if lane is None else both_ways(lane)
+    return both_ways(_each(losses.remove, losses.add, lambda remove, add: (
+        _exchange(remove) or Stepped(add, remove))))
 
 
-def _each(lane: Lane, change: Callable[[Lane], Lane | None]) -> Lane | None:
-    """`change` of every release in `lane`; None if there is none for one of them."""
-    if not isinstance(lane, Together):
-        return change(lane)
-    parts: list[tuple[Lane, int]] = []
-    for part, count in lane.parts:
-        changed = _each(part, change)
-        if changed is None:
-            return None
-        parts.append((changed, count))
-    return Together(tuple(parts))
+def _each(lane: Lane, other: Lane, change: Callable[[Lane, Lane], Lane]) -> Lane:
+    """`change` of every release in `lane`, and of the same in `other`, the other direction."""
+    if isinstance(lane, Together) and isinstance(other, Together):
+        return Together(tuple((_each(one, two, change), count) for (one, count), (two, _) in zip(
+            lane.parts, other.parts, strict=True)))
+    return change(lane, other)
 
 
-def _added(remove: Lane, add: Lane) -> Lane:
-    """`add` with the steps of `remove`: both directions are made from a row that comes."""
-    if isinstance(remove, Together) and isinstance(add, Together):
-        pairs = zip(remove.parts, add.parts, strict=True)
-        return Together(tuple((_added(one[0], other[0]), other[1]) for one, other in pairs))
-    if isinstance(remove, Sampled) and remove.steps:
-        return evolve(remove, kind="add")
-    return add
+def _stepped(lane: Lane, rows: int) -> Lane:
+    """Row by row; a power of two is twice the one before."""
+    powers, found = lane, list[Lane]()
+    while rows:
+        if rows & 1:
+            found.append(powers)
+        rows >>= 1
+        powers = Stepped(powers, powers) if rows else powers
+    return reduce(Stepped, found)
 
 
 def _exchange(lane: Lane) -> Lane | None:
@@ -127,13 +130,14 @@ def _of_any(lane: Sampled, rows: int) -> Sampled | None:
     few = next((few for few in range(1, rows) if math.fsum(chances[few + 1:]) < _RARE), rows)
     few = min(few, _FEW if isinstance(lane.inner, Together) else rows)
     many = [*range(1, few), rows] if few < rows else [*range(1, rows + 1)]
-    steps = [lane.inner if one == 1 else _each(lane.inner, partial(_rows, rows=one))
-             for one in many]
-    known = tuple(step for step in steps if step is not None)
-    if len(known) < len(steps):
-        return None
+    steps = tuple(lane.inner if one == 1 else _each(lane.inner, lane.inner, partial(
+        _row_steps, rows=one)) for one in many)
     rest = math.fsum(chances[len(many):])
-    return evolve(lane, rows=rows, steps=known, weights=(*chances[:len(many)], rest))
+    return evolve(lane, rows=rows, steps=steps, weights=(*chances[:len(many)], rest))
+
+
+def _row_steps(lane: Lane, _: Lane, rows: int) -> Lane:
+    return _rows(lane, rows) or _stepped(lane, rows)
 
 
 def _listed(lane: Sampled, rows: int) -> bool:

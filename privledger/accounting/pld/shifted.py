@@ -1,4 +1,5 @@
 """Several rows, or an exchanged row, on a Poisson sample of any child: one pair from its profile.
+And neighbours of neighbours: one power function after another.
 
 With U uniform on [0, 1] and g the power function of a child (without the row against with it), a
 test of U mass s has at most g(s) with the row and at least 1 - g(1 - s). Mixed over how many of the
@@ -24,6 +25,7 @@ from privledger.accounting.pld.pairs import (
 )
 
 _MESH = 2000  # tangents of a smooth profile
+_MOST = 8000  # tangents of a chain of steps
 _LOOSE = 4e-12  # relative error of sums of masses
 
 
@@ -58,6 +60,53 @@ def even(pair: Pair) -> Array | None:
     if isinstance(pair, LaplacePair | BoundedRangePair):
         return np.linspace(-pair.top, pair.top, _MESH)
     return None
+
+
+def after(first: Slopes, second: Slopes) -> Slopes:
+    """The power function of two steps: of `first`, and then of `second`
+    (docs/proofs/relations.md, "Any other release").
+
+    The P masses of the first step are the Q masses of the second. Both sums are widened, each of
+    which makes a power function larger.
+    """
+    if first.infinite >= 1 or second.infinite >= 1:
+        return Slopes(np.zeros(1), np.ones(1), 1.0)
+    starts = first.infinite + np.cumsum(first.q * np.exp(first.loss)) * (1 + _LOOSE)
+    ends = np.cumsum(second.q) * (1 + _LOOSE)
+    edges = np.unique(np.concatenate([[0.0, first.infinite], starts, ends, [1.0]]))
+    edges = edges[edges <= 1.0]
+    middle, width = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
+    rise = second.loss[np.minimum(np.searchsorted(ends, middle), len(second.loss) - 1)]
+    p, seen = width * np.exp(rise), (middle > first.infinite) & (middle < starts[-1])
+    place = np.searchsorted(starts, middle[seen])
+    found = slopes(first.loss[place] + rise[seen], p[seen], 0.0,
+                   second.infinite + float(p[middle <= first.infinite].sum()) * (1 + _LOOSE))
+    return _fewer(found)
+
+
+def _fewer(one: Slopes) -> Slopes:
+    """At most `_MOST` tangents: what lies between two that stay is divided among them so that both
+    masses stay, which is the polygon of these two."""
+    while len(one.loss) > _MOST:
+        inside = np.arange(1, len(one.loss) - 1, 2)
+        high, loss, low = one.loss[inside - 1], one.loss[inside], one.loss[inside + 1]
+        with np.errstate(invalid="ignore", divide="ignore"):  # share of the Q mass
+            share = np.exp(loss - high) * (np.expm1(low - loss) / np.expm1(low - high))
+        share = np.clip(np.where(high > low, share, 1.0) * (1 + 16 * UNIT), 0.0, 1.0)
+        kept, q = np.ones(len(one.loss), dtype=np.bool_), one.q.copy()
+        kept[inside] = False
+        q[inside - 1] += share * one.q[inside]
+        q[inside + 1] += (1 - share) * one.q[inside]
+        one = Slopes((one.loss + 8 * UNIT * (1 + np.abs(one.loss)))[kept], q[kept], one.infinite)
+    return one
+
+
+def chained_pair(one: Slopes) -> AtomPair:
+    """The pair with this power function."""
+    p = one.q * np.exp(one.loss)
+    kept = p > 1e-300
+    return AtomPair(tuple(one.loss[kept].tolist()), tuple((p[kept] * (1 + _LOOSE)).tolist()),
+                    one.infinite + float(p[~kept].sum()), 0.0, tight=False, raised=4 * _LOOSE)
 
 
 class _Halves(NamedTuple):

@@ -6,16 +6,18 @@ from __future__ import annotations
 import itertools
 import math
 
+import mpmath as mp  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
 import privledger as pl
+from privledger.accounting import delta_from_mu
 from privledger.accounting.pld.by_pld import delta_of_one
-from privledger.accounting.pld.losses import Sampled, resolve
+from privledger.accounting.pld.losses import Sampled, _slopes, resolve
 from privledger.accounting.pld.mixtures import binomial
-from privledger.accounting.pld.pairs import AtomPair, pure_pair
+from privledger.accounting.pld.pairs import AtomPair, GaussianPair, LaplacePair, pure_pair
 from privledger.accounting.pld.several_rows import _of_any
-from privledger.accounting.pld.shifted import shifted_pair, slopes
+from privledger.accounting.pld.shifted import after, chained_pair, shifted_pair, slopes
 from privledger.cli.export import entry_line
 from privledger.graph import cost_of
 from tests.all_cases import all_cases
@@ -195,3 +197,80 @@ def test_both_readers_take_such_a_plan():
         book.take(entry_line(entry).encode("ascii"))
     book.finish({}.get)
     assert not book.faults
+
+
+# --- Any other release: one power function after another.
+
+
+def corners_of(r, a):
+    """Q and P masses of the best tests of a against r, exactly."""
+    order = sorted(range(len(r)), key=lambda place: -(a[place] / r[place]))
+    return [(mp.fsum(r[one] for one in order[:k]), mp.fsum(a[one] for one in order[:k]))
+            for k in range(len(r) + 1)]
+
+
+def between(points, at):
+    for (x, y), (u, v) in itertools.pairwise(points):
+        if at <= u:
+            return y + (v - y) * (at - x) / (u - x)
+    return mp.mpf(1)
+
+
+def law(source, many):
+    r, moves = source.dirichlet(np.ones(many)), source.uniform(-1, 1, many)
+    size = mp.mpf(float(source.choice((0.01, 0.5, 3))))
+    first = [mp.mpf(float(one)) for one in r]
+    second = [one * mp.exp(mp.mpf(float(move)) * size)
+              for one, move in zip(first, moves, strict=True)]
+    return [[one / mp.fsum(side) for one in side] for side in (first, second)]
+
+
+def test_two_steps_of_random_laws_are_never_below_and_hardly_above():
+    """At 40 digits: tables one after another, whose best tests are nested, attain the pair."""
+    source = np.random.default_rng(35)
+    with mp.workdps(40):
+        for _ in range(40):
+            steps = [law(source, int(source.integers(2, 7))) for _ in range(2)]
+            made = chained_pair(after(*(slopes(
+                np.array([float(mp.log(y / x)) for x, y in zip(r, a, strict=True)]),
+                np.array([float(y) for y in a]), 0.0, 0.0) for r, a in steps))).atoms()
+            first, second = (corners_of(r, a) for r, a in steps)
+            mirrored = [(y, x) for x, y in first]
+            ends = {x for x, _ in first} | {between(mirrored, x) for x, _ in second}
+            for level in map(mp.mpf, LEVELS[::3].tolist()):
+                true = max(between(second, between(first, x)) - level * x for x in ends)
+                found = made.infinite + mp.fsum(
+                    max(0, mp.mpf(p) * (1 - level * mp.exp(-mp.mpf(loss))))
+                    for loss, p in zip(made.loss.tolist(), made.p.tolist(), strict=True))
+                assert 0 <= found - true < 1e-10
+
+
+@pytest.mark.parametrize(("one", "two"), [(0.3, 0.3), (0.01, 0.02), (3.0, 1.0)])
+def test_two_gaussian_steps_are_one_of_both_shifts(one, two):
+    pair = chained_pair(after(_slopes(GaussianPair(one)), _slopes(GaussianPair(two))))
+    for epsilon in (0.0, 0.01, 0.1, 1.0):
+        truth = delta_from_mu(one + two, epsilon)
+        if truth > 1e-20:
+            assert 1 - 1e-12 < delta_of_one(pair, epsilon) / truth < 1.001
+
+
+def test_many_steps_stay_near_and_infinite_losses_are_passed_on():
+    found = _slopes(LaplacePair(0.1))
+    for _ in range(5):
+        found = after(found, found)
+    assert len(found.loss) <= 8000
+    assert 1 <= delta_of_one(chained_pair(found), 1.0) / -math.expm1((1 - 3.2) / 2) < 1.0005
+    told = slopes(np.array([0.5, -0.5]), np.array([0.6, 0.3]), 0.0, 0.1)
+    assert after(told, told).infinite >= 0.1 + 0.1 * math.exp(0.5) - 1e-15
+
+
+@pytest.mark.parametrize(("node", "relation", "price", "before"), [
+    (ONE(pl.nodes.RandomAllocation(10, pl.Gaussian(1.0))), "replace_one", 4.5281, 6.88),
+    (pl.nodes.Group(2, pl.nodes.FixedSizeSample(10, 1000, pl.Gaussian(1.0))), "replace_one",
+     0.8866, 2.83),
+    (pl.nodes.Group(2, pl.Repeat(pl.nodes.TruncatedPoissonSample(
+        0.1, 120, 1000, pl.Gaussian(1.0)), 10)), "add_remove", 19.9534, 34.4)])
+def test_schemes_are_priced_step_by_step(node, relation, price, before):
+    found = pl.certify(node, 1e-6, relation=relation)
+    assert found.accountant == "pld" and price - 1e-3 < found.epsilon < price
+    assert pl.epsilon(node, 1e-6, relation, "rdp") > before
