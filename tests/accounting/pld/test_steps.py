@@ -159,9 +159,8 @@ def test_releases_on_all_rows():
 
 @pytest.mark.parametrize("inside", [
     pl.PoissonSample(0.1, pl.Parallel([pl.Laplace(1.0), pl.Laplace(2.0)])),
-    pl.Sequential((pl.Parallel([pl.Gaussian(2.0), pl.Laplace(1.0)]), pl.Laplace(1.0))),
-    pl.nodes.RandomAllocation(10, pl.Gaussian(2.0)),
-], ids=["sampled parts", "parts", "allocation"])
+    pl.nodes.Correlated(pl.PoissonSample(0.1, pl.Gaussian(1.0)), (1.0, 0.5), 20, 5, 3),
+], ids=["sampled parts", "correlated"])
 def test_what_is_not_proved_has_no_distribution(inside):
     for node, relation in ((pl.nodes.Group(2, inside), "add_remove"),
                            (pl.nodes.AsReplaceOne(inside), "replace_one")):
@@ -171,3 +170,12 @@ def test_what_is_not_proved_has_no_distribution(inside):
             continue
         assert pl.epsilon(node, 1e-5, relation=relation, accountant="pure") >= (
             found.epsilon * (1 - 1e-12))
+
+
+def test_rows_in_parts_cost_what_they_cost_in_the_dearest():
+    """All rows may be in that part: a lower bound, which is reached."""
+    parts = pl.Parallel([pl.Laplace(1.0), pl.Laplace(2.0), pl.Exponential(0.4)])
+    for make, relation in ((lambda node: pl.nodes.Group(3, node), "add_remove"),
+                           (pl.nodes.AsReplaceOne, "replace_one")):
+        least = pl.epsilon(make(pl.Laplace(1.0)), 1e-2, relation)
+        assert least * (1 - 1e-12) <= pl.epsilon(make(parts), 1e-2, relation) <= least * 1.001
