@@ -195,6 +195,17 @@ def test_what_is_rarer_than_any_delta_does_not_decide_a_price(
     assert sampled[0] == pytest.approx(sampled[1], rel=1e-3)
 
 
+def test_losses_rarer_than_delta_do_not_choose_the_mesh() -> None:
+    """At rate 1e-6 the losses of a few far draws ruled the tilt: the mesh was 40 times the usual
+    loss, epsilon .0117 for .0023, and delta a million times too large."""
+    plans = [Repeat(PoissonSample(rate, pl.Gaussian(1.0)), 10_000) for rate in (9.9e-7, 1e-6)]
+    found = [pl.epsilon(plan, 1e-12, explain=True) for plan in plans]
+    prices = [pl.epsilon(plan, 1e-12) for plan in plans]
+    assert prices[0] < prices[1] < 8.087e-4
+    assert all(one.lower > price * (1 - 2e-3) for one, price in zip(found, prices, strict=True))
+    assert 1e-12 * (1 - 1e-9) < pl.delta(plans[1], prices[1]) < 1.05e-12
+
+
 def test_the_65th_row_of_a_person_costs_no_more_than_a_row() -> None:
     plan = Repeat(PoissonSample(0.01, pl.Gaussian(5.0)), 1000)
     prices = [pl.epsilon(Group(rows, plan), 1e-6) for rows in (63, 64, 65, 66)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from attrs import evolve, frozen
@@ -153,6 +153,9 @@ _FINE_SIZE = HARD_SIZE
 LOWER_TOLERANCE = 1e-6  # of a lower bound, which the mesh costs half as much
 _FINEST = 0.01  # share of its tolerance that another mesh may add
 _LOST = 1e-7  # share of delta that cutting off the far tail may cost
+_RARE = (1e-4, 1e-2)  # the same, of rare losses that
+_RULES = 0.01  # add more than this to the log moment
+_MOST_PASSES = 12
 
 
 @frozen
@@ -239,11 +242,27 @@ def _gather(items: Items, tilt_of: Callable[[Probe], float]) -> tuple[Gathered, 
     return whole, probe, tilt
 
 
+def _seen(probe: Probe, tilt: float, delta: float) -> Iterator[tuple[Probe, float]]:
+    """All losses; or, where rare ones rule the tilt, what is left without shares of delta of them.
+
+    Those count as infinite (or not at all, from below): a mesh that holds them is too coarse for
+    all others.
+    """
+    ruled = probe.without(_RARE[0] * delta)
+    if ruled.moments(tilt)[0] >= probe.moments(tilt)[0] - _RULES:
+        yield probe, tilt
+        return
+    for share in _RARE:
+        near = probe.without(share * delta)
+        yield near, tilt_for_delta(near, (1 - share) * delta)
+
+
 def epsilon_upper(items: Items, delta: float, tolerance: float = TOLERANCE,
                   soft: int = SOFT_SIZE) -> Found:
     """An epsilon that the composition has at `delta`; infinity if none could be certified."""
     whole, probe, tilt = _gather(items, lambda probe: tilt_for_delta(probe, delta))
-    value, lattice, _ = _upper(probe, whole, delta, tilt, tolerance, soft)
+    value, lattice = min((_upper(near, whole, delta, one, tolerance, soft)[:2]
+                          for near, one in _seen(probe, tilt, delta)), key=lambda one: one[0])
     tight = _tight(items)
     renyi = math.inf if tight else _renyi_estimate(probe, items, tilt, delta)
     return Found(max(0.0, value), lattice, tight, renyi)
@@ -291,8 +310,14 @@ def _aim(curve: Profile, value: float, delta: float) -> Aim | None:
 def epsilon_lower(items: Items, delta: float, tolerance: float = LOWER_TOLERANCE,
                   soft: int = SOFT_SIZE) -> Found:
     """An epsilon below which the composition does not have `delta`; 0 if none is proved."""
-    probe = Probe.of(items)
-    tilt = tilt_for_delta(probe, delta)
+    every = Probe.of(items)
+    return max((_lower(probe, tilt, items, delta, tolerance, soft)
+                for probe, tilt in _seen(every, tilt_for_delta(every, delta), delta)),
+               key=lambda one: one.value)
+
+
+def _lower(probe: Probe, tilt: float, items: Items, delta: float, tolerance: float,
+           soft: int) -> Found:
     lattice = choose_lattice(probe, items, tilt, tolerance, soft=soft, both_ends=True)
     best = Found(0.0, lattice)
     for passed in range(_PASSES + 1):
@@ -319,14 +344,29 @@ def epsilon_lower(items: Items, delta: float, tolerance: float = LOWER_TOLERANCE
 
 def delta_upper(items: Items, epsilon: float, tolerance: float = TOLERANCE,
                 soft: int = SOFT_SIZE) -> Found:
-    """A delta that the composition has at `epsilon`."""
+    """A delta that the composition has at `epsilon`.
+
+    As `_seen`, by the delta that the pass before found, until that falls no more.
+    """
     whole, probe, tilt = _gather(items, lambda probe: tilt_for_epsilon(probe, epsilon))
-    guess = math.exp(max(-690.0, min(0.0, probe.log_delta(tilt)[0])))
-    lattice = choose_lattice(probe, whole.rough(), tilt, tolerance, soft=soft)
-    curve: Profile = profile(_upper_sum(probe, whole, lattice, guess), upper=True)
+    best, seen = math.inf, probe
+    for _ in range(_MOST_PASSES):
+        guess = math.exp(max(-690.0, min(0.0, seen.log_delta(tilt)[0])))
+        tried = choose_lattice(seen, whole.rough(), tilt, tolerance, soft=soft)
+        found = profile(_upper_sum(seen, whole, tried, guess), upper=True).delta(epsilon)
+        if found < best:
+            lattice = tried
+        if not found < 0.99 * best:
+            break
+        best = min(best, found)
+        seen, was = probe.without(_RARE[0] * best), tilt
+        tilt = tilt_for_epsilon(seen, epsilon)
+        if soft < SOFT_SIZE or (tilt <= 1.02 * was
+                                and tried.added <= _ENOUGH * tolerance * epsilon):
+            break
     tight = _tight(items)
     # Where pairs only dominate, Renyi DP may say less, and is always asked.
-    return Found(min(1.0, curve.delta(epsilon)), lattice, tight, math.inf if tight else -math.inf)
+    return Found(min(1.0, best), lattice, tight, math.inf if tight else -math.inf)
 
 
 def _tight(items: Items) -> bool:
