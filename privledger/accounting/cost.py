@@ -318,8 +318,9 @@ def _squares(costs: Sequence[tuple[Cost, int]]) -> float | Callable[[], float]:
             ranges.append((known[0], known[1] * count))
 
     def added(parts: Sequence[tuple[Cost, int]]) -> float:
-        return add_up(one.gdp_squared if count == 1 else multiply_up(
-            one.gdp_squared, up(float(count))) for one, count in parts)
+        found = [one.gdp_squared if count == 1 else multiply_up(
+            one.gdp_squared, up(float(count))) for one, count in parts]
+        return found[0] if len(found) == 1 else add_up(found)
 
     if not ranges:
         return _put_off([one for one, _ in costs], "_gdp_squared", lambda: added(costs))

@@ -243,26 +243,27 @@ def _gather(items: Items, tilt_of: Callable[[Probe], float]) -> tuple[Gathered, 
 
 
 def _seen(probe: Probe, tilt: float, delta: float) -> Iterator[tuple[Probe, float]]:
-    """All losses; or, where rare ones rule the tilt, what is left without shares of delta of them.
+    """Where rare losses rule the tilt: what is left without shares of delta of them.
 
     Those count as infinite (or not at all, from below): a mesh that holds them is too coarse for
     all others.
     """
     ruled = probe.without(_RARE[0] * delta)
-    if ruled.moments(tilt)[0] >= probe.moments(tilt)[0] - _RULES:
-        yield probe, tilt
-        return
-    for share in _RARE:
-        near = probe.without(share * delta)
-        yield near, tilt_for_delta(near, (1 - share) * delta)
+    if ruled.moments(tilt)[0] < probe.moments(tilt)[0] - _RULES:
+        for share in _RARE:
+            near = probe.without(share * delta)
+            yield near, tilt_for_delta(near, (1 - share) * delta)
 
 
 def epsilon_upper(items: Items, delta: float, tolerance: float = TOLERANCE,
                   soft: int = SOFT_SIZE) -> Found:
     """An epsilon that the composition has at `delta`; infinity if none could be certified."""
     whole, probe, tilt = _gather(items, lambda probe: tilt_for_delta(probe, delta))
-    value, lattice = min((_upper(near, whole, delta, one, tolerance, soft)[:2]
-                          for near, one in _seen(probe, tilt, delta)), key=lambda one: one[0])
+    value, lattice, _ = _upper(probe, whole, delta, tilt, tolerance, soft)
+    if lattice.added > _ENOUGH * tolerance * value and soft >= SOFT_SIZE:
+        for near, other in _seen(probe, tilt, delta):
+            found, tried, _ = _upper(near, whole, delta, other, tolerance, soft)
+            value, lattice = min((value, lattice), (found, tried), key=lambda one: one[0])
     tight = _tight(items)
     renyi = math.inf if tight else _renyi_estimate(probe, items, tilt, delta)
     return Found(max(0.0, value), lattice, tight, renyi)
@@ -310,10 +311,14 @@ def _aim(curve: Profile, value: float, delta: float) -> Aim | None:
 def epsilon_lower(items: Items, delta: float, tolerance: float = LOWER_TOLERANCE,
                   soft: int = SOFT_SIZE) -> Found:
     """An epsilon below which the composition does not have `delta`; 0 if none is proved."""
-    every = Probe.of(items)
-    return max((_lower(probe, tilt, items, delta, tolerance, soft)
-                for probe, tilt in _seen(every, tilt_for_delta(every, delta), delta)),
-               key=lambda one: one.value)
+    probe = Probe.of(items)
+    tilt = tilt_for_delta(probe, delta)
+    best = _lower(probe, tilt, items, delta, tolerance, soft)
+    if best.lattice.added > _ENOUGH * tolerance * best.value and soft >= SOFT_SIZE:
+        for near, other in _seen(probe, tilt, delta):
+            best = max(best, _lower(near, other, items, delta, tolerance, soft),
+                       key=lambda one: one.value)
+    return best
 
 
 def _lower(probe: Probe, tilt: float, items: Items, delta: float, tolerance: float,
