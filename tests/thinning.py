@@ -85,13 +85,13 @@ STRIDES = {
     "tests/noise/test_samplers.py::test_float_quantile_is_well_inside_the_margin": 3,
     "tests/guard/test_choosing.py::test_draws_follow_the_mechanism": 3,
     "tests/questions/test_choices.py::test_one_record_moves_scores_as_far_as_proved": 3,
-    "tests/faults/test_broken_files.py::test_some_broken_calls": 3,
+    "tests/faults/test_torn_files.py::test_some_broken_calls": 3,
     "tests/faults/test_torn_files.py::test_some_bytes": 3,
     "tests/learners/test_dpboost.py::test_every_option_stays_inside_its_budget": 5,
     "tests/learners/test_dpboost.py::test_it_learns_and_its_price_is_its_epsilon": 3,
     "tests/learners/test_label_private.py::test_it_learns": 3,
     "tests/faults/test_hostile_text.py::test_nothing_raw_reaches_the_terminal": 7,
-    "tests/faults/test_broken_files.py::test_some_power_cuts": 3,
+    "tests/faults/test_torn_files.py::test_some_power_cuts": 3,
     "tests/faults/test_failed_settle.py::test_a_forged_spill_changes_nothing": 5,
     "tests/accounting/test_calibrate.py::test_samples_at_tiny_epsilons_take_some_seconds": 9,
     "tests/accounting/test_oracle.py::test_a_larger_sample_and_more_rounds_cost_more": 5,
@@ -131,8 +131,7 @@ STRIDES = {
     "::test_losses_far_below_the_mesh_do_not_wrap_from_below": 3,
     "tests/broker/test_kept.py::test_a_learner_in_its_own_process_is_kept": 3,
     "tests/federation/test_calls.py"
-    "::test_an_owner_that_spoils_it_makes_it_void_and_charges_stand": 3,
-}
+    "::test_an_owner_that_spoils_it_makes_it_void_and_charges_stand": 3}
 """Family -> stride. A family is a test function with its file, whatever its cases are called."""
 
 EXAMPLES = {
@@ -149,8 +148,7 @@ EXAMPLES = {
     "tests/broker/test_wire.py::test_no_message_reads_a_row_or_raises": 40,
     "tests/ledger/test_lines.py::test_reading_is_parsing": 40,
     "tests/ledger/test_lines.py::test_taking_apart_is_parsing": 100,
-    "tests/questions/test_choices.py::test_scores_are_those_of_the_definition": 20,
-}
+    "tests/questions/test_choices.py::test_scores_are_those_of_the_definition": 20}
 """Family -> examples of the default run; the slow one tries all that its settings say."""
 
 STATISTICAL = "-epsilon-holds]"

@@ -3,8 +3,6 @@
 Pages, entries (hashed again), sizes and, where the schema is compared, the schema.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3
@@ -30,8 +28,7 @@ SCHEMA = (
     "body, '' AS previous, '' AS hash FROM n",
     "DROP TABLE vectors; CREATE VIEW vectors AS SELECT 'a' AS name, zeroblob(900000000) AS data",
     "ALTER TABLE entries ADD COLUMN more TEXT", "DROP TABLE entries", "DROP TABLE vectors",
-    "CREATE TRIGGER z AFTER INSERT ON vectors BEGIN DELETE FROM vectors; END",
-)
+    "CREATE TRIGGER z AFTER INSERT ON vectors BEGIN DELETE FROM vectors; END")
 
 
 def honest(path):
@@ -153,8 +150,7 @@ LARGE = {
     "a vector of 5 million": lambda path: vector_bomb(path, 5_000_000),
     "a vector of 30 million": lambda path: vector_bomb(path, 30_000_000),
     "a vector that lies": lambda path: vector_bomb(path, 4_000_000, says=5),
-    "a vector below zero": lambda path: vector_bomb(path, 5, says=2**64 - 1),
-}
+    "a vector below zero": lambda path: vector_bomb(path, 5, says=2**64 - 1)}
 
 
 def forged(lines, rehash):

@@ -1,7 +1,5 @@
 """Texts that have done harm somewhere."""
 
-from __future__ import annotations
-
 HOSTILE = {
     "sql": "x'); DROP TABLE entries; --", "sql quote": "' OR '1'='1", "sql comment": "*/; --\\'",
     "html": "<script>alert(1)</script><img src=x onerror=alert(1)>", "entity": "&lt;&amp;\"'",
@@ -19,8 +17,7 @@ HOSTILE = {
     "url": "file:///etc/passwd?mode=memory", "option": "--format=json", "space": "   ",
     "format": "%s%s%n", "quote": "\"},{\"units\":0,\"x\":\"", "backslash": "\\u0000\\",
     "nan": "NaN",
-    "proto": "__proto__", "long": "A" * 10_000_000,
-}
+    "proto": "__proto__", "long": "A" * 10_000_000}
 SHORT = {name: text for name, text in HOSTILE.items() if len(text) <= 200}
 RAW = {chr(code) for code in [*range(32), *range(127, 160)]} - {"\n"} | set(
     "\u2028\u2029\u202e\u202c\u2066\u2069\u200b\u200d\ufeff")

@@ -1,7 +1,5 @@
 """One race for all: eight racers, many rounds, in each of them room for one grant."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

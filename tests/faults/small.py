@@ -1,16 +1,14 @@
 """One small public table, and places where a ledger can be, for the tests of faults."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal
 
 import numpy as np
 
-import privledger as pl
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SCHEMA = schema_of("one", {"x": (0.0, 1.0)})
 TABLE = {"x": np.linspace(0, 1, 50)}
 KINDS = ("memory", "sqlite", "postgres")
 

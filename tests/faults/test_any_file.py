@@ -4,8 +4,6 @@
 seeds of other days: pytest -m slow tests/faults/test_any_file.py
 """
 
-from __future__ import annotations
-
 import copy
 import gzip
 import json
@@ -126,8 +124,7 @@ USES = {
         ("correct", "GRANT", "--void", "--why", "x"))),
     "people.ledger": tuple((name, "people.ledger", *rest) for name, *rest in (
         ("verify",), ("show",), ("top", "--people"), ("record", "0"), ("report", "-o", "page.html"),
-        ("record", "--person", "3", "--people-key", "people.key"), ("risk",), ("log",))),
-}
+        ("record", "--person", "3", "--people-key", "people.key"), ("risk",), ("log",)))}
 ODD = (None, True, -1, 0, 3, 1.5, 1e308, 10**400, "", "x", "\ud800", "a\0b", [], {}, [[]], [None],
        {"x": None}, [{"x": [1]}], "x" * 300, ["x" * 5000])
 
@@ -399,8 +396,7 @@ LONG_NAMES = (
     ("federate", "keygen", LONG), ("run", "run.toml", "--new-ledger", "--ledger", "x" * 250),
     ("demo", "--ledger", LONG), ("plan", "run.toml", "--data-dir", LONG),
     ("record", "people.ledger", "--person", "3", "--people-key", LONG),
-    ("export", "--verifier", LONG), ("overlap", LONG, "a.ledger"), ("run", LONG),
-)
+    ("export", "--verifier", LONG), ("overlap", LONG, "a.ledger"), ("run", LONG))
 
 
 @pytest.mark.parametrize("command", LONG_NAMES, ids=lambda words: " ".join(

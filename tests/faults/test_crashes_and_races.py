@@ -1,7 +1,5 @@
 """Processes that die, race or run out of disk: the budget is never handed out twice."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading
@@ -13,6 +11,7 @@ import privledger as pl
 from privledger.rounding import from_units
 from privledger.storage import SQLiteStore
 from tests.faults.small import die, guard, in_child
+from tests.worlds import refused, together
 
 G = pl.Gaussian(5.0)
 PLAN = pl.Repeat(G, 4)
@@ -44,8 +43,7 @@ def test_a_killed_process_leaves_its_whole_reservation_spent(path, releases):
         assert grant.status == "crashed"
         assert ledger.spent == pytest.approx(pl.epsilon(PLAN, 1e-6), rel=1e-9)
         assert ledger.verify() == []
-        with pytest.raises(pl.BudgetExceeded):
-            ledger.request(pl.Gaussian(1.0), guard(ledger))
+        refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(1.0), guard(ledger)))
     with pl.Ledger.open(path) as ledger:  # marked once, not at every opening
         assert [e.event.kind for e in ledger._history.store.read()].count("crashed") == 1
 
@@ -143,11 +141,7 @@ def test_threads_race_for_the_last_of_the_budget(tmp_path, where):
             except pl.BudgetExceeded:
                 pass
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    together(8, ask)
     assert len(granted) == room
     assert data._vault.opened == room
     assert ledger.verify() == []
@@ -157,7 +151,7 @@ def test_threads_share_one_grant_without_exceeding_it(make_ledger):
     ledger = make_ledger()
     data = guard(ledger)
     session = ledger.request(pl.Repeat(G, 50), data)
-    done, refused, barrier = [], [], threading.Barrier(6)
+    done, turned_away, barrier = [], [], threading.Barrier(6)
 
     def ask():
         barrier.wait(120)
@@ -166,15 +160,11 @@ def test_threads_share_one_grant_without_exceeding_it(make_ledger):
                 session.release(G, data.count())
                 done.append(1)
             except pl.NotGranted:
-                refused.append(1)
+                turned_away.append(1)
 
-    threads = [threading.Thread(target=ask) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    together(6, ask)
     session.close()
-    assert (len(done), len(refused), session.releases) == (50, 70, 50)
+    assert (len(done), len(turned_away), session.releases) == (50, 70, 50)
     assert ledger.verify() == []
 
 
@@ -193,11 +183,7 @@ def test_threads_of_one_scope_never_pass_a_cap_together(make_ledger):
                     wait=120.0) as session:
                 session.release(pl.Gaussian(20.0), session.filtered().count())
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    together(4, ask)
     assert [grant.status for grant in ledger.state.grants.values()] == ["settled"] * 24
     assert [line.rounds for line in ledger.record(0).lines].count(1) == 10
     assert ledger.record(0).total <= node.cap * (1 + 1e-12)
@@ -258,15 +244,13 @@ class Broken:
     ("database or disk is full", pl.LedgerError), ("disk I/O error", pl.LedgerError),
     ("database is locked", pl.errors.LedgerBusy),
     ("attempt to write a readonly database", pl.LedgerError),
-    ("database disk image is malformed", pl.errors.LedgerCorrupt),
-])
+    ("database disk image is malformed", pl.errors.LedgerCorrupt)])
 def test_a_failing_store_grants_nothing(path, word, message, kind):
     ledger = pl.Ledger.open(path)
     data, store = guard(ledger), ledger._history.store
     sound = store._connect()
     store._connection = Broken(sound, word, sqlite3.OperationalError(message))
-    with pytest.raises(kind):
-        ledger.request(G, data)
+    refused(kind, lambda: ledger.request(G, data))
     assert data._vault.opened == 0
     store._connection = sound
     assert ledger.spent == 0 and ledger.state.grants == {}
@@ -282,11 +266,9 @@ def test_a_store_that_fails_while_settling_keeps_the_charge(path):
     session.release(G, data.count())
     sound = store._connect()
     store._connection = Broken(sound, "COMMIT", sqlite3.OperationalError("disk is full"))
-    with pytest.raises(pl.LedgerError):
-        session.close()
+    refused(pl.LedgerError, lambda: session.close())
     store._connection = sound
-    with pytest.raises(pl.NotGranted):
-        session.release(G, data.count())
+    refused(pl.NotGranted, lambda: session.release(G, data.count()))
     assert ledger.spent == pytest.approx(pl.epsilon(G, 1e-6), rel=1e-9)
     ledger.close()
 
@@ -297,8 +279,7 @@ def test_a_lock_held_elsewhere_is_busy_and_grants_nothing(path, monkeypatch):
     holder.execute("BEGIN IMMEDIATE")
     ledger = pl.Ledger.open(path)
     data, started = guard(ledger), time.monotonic()
-    with pytest.raises(pl.errors.LedgerBusy):
-        ledger.request(G, data)
+    refused(pl.errors.LedgerBusy, lambda: ledger.request(G, data))
     assert time.monotonic() - started < 60 and data._vault.opened == 0
     holder.execute("ROLLBACK")
     ledger.request(G, data).close()
@@ -325,8 +306,7 @@ def test_an_exception_keeps_the_charge_unless_nothing_was_touched(make_ledger, e
                 session.release(G, data.count())
             raise error
 
-    with pytest.raises(error):
-        fail()
+    refused(error, fail)
     assert bool(ledger.spent) is touched
     (grant,) = ledger.state.grants.values()
     assert grant.status == ("settled" if touched else "aborted")

@@ -1,7 +1,5 @@
 """A ledger appears whole or not at all: killed at every step, on a full disk, in a race."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random
@@ -17,6 +15,7 @@ import pytest
 import privledger as pl
 from privledger.storage import sqlite_open
 from tests.faults.small import die, guard, in_child
+from tests.worlds import refused, together
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
@@ -70,8 +69,7 @@ def test_a_disk_with_no_room_for_its_log_keeps_no_empty_ledger(tmp_path, monkeyp
 
     real = os.write
     monkeypatch.setattr(os, "write", write)
-    with pytest.raises(pl.LedgerError, match="othing was made"):
-        create(tmp_path / "a.ledger")
+    refused(pl.LedgerError, lambda: create(tmp_path / "a.ledger"), match="othing was made")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -129,8 +127,7 @@ def test_a_step_that_fails_leaves_nothing(tmp_path, monkeypatch, step, error):
     path = tmp_path / "l.db"
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_open, "os", Doomed(step, "", error))
-        with pytest.raises(pl.LedgerError, match="othing was made"):
-            create(path)
+        refused(pl.LedgerError, lambda: create(path), match="othing was made")
     assert os.listdir(tmp_path) == []
     assert whole_or_nothing(path) is False
 
@@ -143,8 +140,7 @@ def test_a_file_that_may_not_grow_leaves_nothing_or_a_whole_one(tmp_path, size):
     def work():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-        with pytest.raises(pl.LedgerError):
-            create(path)
+        refused(pl.LedgerError, lambda: create(path))
 
     assert in_child(work) == 0
     for suffix in ("-wal", "-shm"):  # of a ledger that is there, and that SQLite could not open
@@ -153,7 +149,7 @@ def test_a_file_that_may_not_grow_leaves_nothing_or_a_whole_one(tmp_path, size):
 
 
 def test_many_makers_of_one_name_make_one(tmp_path):
-    path, made, refused = tmp_path / "l.db", [], []
+    path, made, turned_away = tmp_path / "l.db", [], []
     start = threading.Barrier(8)
 
     def work():
@@ -161,15 +157,11 @@ def test_many_makers_of_one_name_make_one(tmp_path):
         try:
             made.append(create(path))
         except pl.LedgerError as error:
-            refused.append(str(error))
+            turned_away.append(str(error))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 1 and len(refused) == 7
-    assert all("exists already" in text for text in refused)
+    together(8, work)
+    assert len(made) == 1 and len(turned_away) == 7
+    assert all("exists already" in text for text in turned_away)
     made[0].close()
     assert os.listdir(tmp_path) == ["l.db"]
 
@@ -182,8 +174,7 @@ def test_nothing_that_is_there_is_touched(tmp_path, there):
      "log": lambda: Path(f"{path}-wal").write_bytes(b"old"),
      "journal": lambda: Path(f"{path}-journal").write_bytes(b"old")}[there]()
     before = os.listdir(tmp_path)
-    with pytest.raises(pl.LedgerError):
-        create(path)
+    refused(pl.LedgerError, lambda: create(path))
     assert os.listdir(tmp_path) == before
 
 

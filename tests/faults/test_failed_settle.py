@@ -1,8 +1,6 @@
 """The ledger cannot be written when a session is closed: charges stand, items survive, and the
 error says the truth."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -300,8 +298,7 @@ FORGED = {
         nodes=body["lines"][0][1]["nodes"] + [{"leaf": {"node": "Public"}, "under": []}] * 35_000),
     "more digits than a number has": lambda body: body["lines"][0][1]["items"][0].__setitem__(
         2, 10**1200),
-    "huge numbers": lambda body: body.update(position=10**400),
-}
+    "huge numbers": lambda body: body.update(position=10**400)}
 
 
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
@@ -329,8 +326,7 @@ BROKEN = {
     "digits": lambda text: "1" * 3_000_000, "no text": lambda text: "\u00e9\u0000",
     "many lists": lambda text: "[" + "[]," * 1_300_000 + "[]]",
     "too large": lambda text: text + " " * (settle.MOST_BYTES + 1),
-    "two keys": lambda text: '{"format":1,' + text[1:],
-}
+    "two keys": lambda text: '{"format":1,' + text[1:]}
 
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)

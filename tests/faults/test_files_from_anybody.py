@@ -2,8 +2,6 @@
 budget. All of them through every command: pytest -m slow tests/faults/test_files_from_anybody.py
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -23,6 +21,7 @@ from privledger.storage import store_at
 from tests.alone import verify_history
 from tests.faults import anybody
 from tests.standalone import histories
+from tests.worlds import refused
 
 SECONDS, MEGABYTES = 5, 300
 POLICY = "[policy]\nmax_epsilon = 1.0\nmax_delta = 1e-6\n"
@@ -109,8 +108,7 @@ CALL = (sys.executable, "-c", "from privledger.cli import main; main()")
 COMMANDS = (
     ("verify", "{path}"), ("check", "{path}", "--policy", "{policy}"), ("show", "{path}"),
     ("report", "{path}", "-o", "{out}"), ("record", "{path}", "0"), ("log", "{path}"),
-    ("top", "{path}"), ("export", "{path}", "-o", "{out}", "--force"),
-)
+    ("top", "{path}"), ("export", "{path}", "-o", "{out}", "--force"))
 
 
 ASKED = [("record", "0"), ("report", "-o", "OUT", "--force"), ("explain",), ("diff", "SELF")]
@@ -183,12 +181,10 @@ def odd(request, tmp_path):
 @pytest.mark.parametrize("arguments", [
     ("verify", "{odd}"), ("show", "{odd}"), ("check", "{odd}"), ("export", "{odd}", "-o", "-"),
     ("plan", "{odd}"), ("run", "{odd}"), ("verify", "{ledger}", "--receipt", "{odd}"),
-    ("check", "{ledger}", "--policy", "{odd}"), ("report", "{odd}", "-o", "x"),
-])
+    ("check", "{ledger}", "--policy", "{odd}"), ("report", "{odd}", "-o", "x")])
 def test_a_command_says_what_is_there_and_does_not_wait(world, odd, arguments):
     kind, place = odd
-    done = CliRunner().invoke(main, [word.format(odd=place, ledger=world[0])
-                                     for word in arguments])
+    done = CliRunner().invoke(main, [word.format(odd=place, ledger=world[0]) for word in arguments])
     assert done.exit_code == 2 and kind.lower() in done.output.lower(), done.output
 
 
@@ -219,8 +215,7 @@ def test_a_plan_that_takes_too_long_to_price_again_is_refused(book):
     plan = pl.nodes.from_json(anybody.sampled(900))
     with pytest.raises(pl.errors.InvalidPlan, match="priced in at most about 1250 ms"):
         ledger.request(plan, data)
-    with pytest.raises(pl.errors.InvalidPlan):
-        ledger.correct("any", plan, "an audit")
+    refused(pl.errors.InvalidPlan, lambda: ledger.correct("any", plan, "an audit"))
     assert ledger.state.grants == {}
 
 
@@ -234,8 +229,7 @@ def test_small_plans_that_differ_add_up_and_repeats_do_not(book, monkeypatch):
             for _ in range(3):
                 ledger.request(plan, data).close()
 
-    with pytest.raises(pl.errors.InvalidPlan, match="Begin another ledger"):
-        ask_for_all()
+    refused(pl.errors.InvalidPlan, ask_for_all, match="Begin another ledger")
     assert len(ledger.state.grants) == 12
     ledger.request(plans[0], data).close()
     ledger.request(pl.Gaussian(100.0), data).close()

@@ -1,7 +1,5 @@
 """Texts from outside are only ever texts: in the store, on the terminal, in JSON, in file names."""
 
-from __future__ import annotations
-
 import json
 import os
 import xml.etree.ElementTree as Tree
@@ -21,6 +19,7 @@ from tests.all_cases import all_cases
 from tests.bodies import body_of
 from tests.faults.hostile import HOSTILE, RAW, SHORT
 from tests.faults.small import KINDS, SCHEMA, TABLE, places
+from tests.worlds import protected, refused, schema_of
 
 G = pl.Gaussian(20.0)
 
@@ -29,7 +28,7 @@ def lived(place, text):
     """Every text that a ledger keeps is `text`. Returns how many entries there are."""
     with pl.Ledger.create(place, budget=pl.Budget(2.0, 1e-6), filter="gdp",
                           caps=[pl.Cap(pl.Budget(1.5, 1e-6), data=text)]) as ledger:
-        schema = pl.Schema(text, (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+        schema = schema_of(text, {"x": (0.0, 1.0)})
         data = ledger.protect(TABLE, schema, name=text)
         labels = {text[:200]: text[:200]}
         with ledger.request(G, data, learner=text, labels=labels) as session:
@@ -37,10 +36,8 @@ def lived(place, text):
         scope = ledger.open_scope(pl.IndividualFilter("gdp", 0.01), name=text)
         with ledger.request(pl.IndividualFilter("gdp", 0.01, node=G), data, scope=scope) as session:
             session.release(G, session.filtered().count())
-        with pytest.raises(pl.BudgetExceeded):
-            ledger.request(pl.Gaussian(0.5), data, learner=text)
-        ledger.correct(next(iter(ledger.state.grants)), G,
-                       f"{text}x"[:2000])
+        refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(0.5), data, learner=text))
+        ledger.correct(next(iter(ledger.state.grants)), G, f"{text}x"[:2000])
         assert ledger.verify() == []
         return len(ledger._history.store.read())
 
@@ -50,8 +47,7 @@ def lived(place, text):
 def test_stores_keep_any_text_as_it_is(kind, name, request):
     text, place = HOSTILE[name], next(islice(places(kind, request), 1))
     if name == "long":
-        with pytest.raises(pl.InvalidValue, match="characters|larger than"):
-            lived(place, text)
+        refused(pl.InvalidValue, lambda: lived(place, text), match="characters|larger than")
         text = text[:1000]
         place = next(islice(places(kind, request), 1)) if kind == "postgres" else (
             place and place.with_name("short.db"))
@@ -114,9 +110,8 @@ def test_messages_about_missing_things_are_inert(tmp_path, text):
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code != 0 and "Traceback" not in done.output
         assert inert(done.output), arguments
-    for make in (lambda: pl.load_learner(text), lambda: pl.Ledger.open(tmp_path / "no" / text)):
-        with pytest.raises((pl.PrivledgerError, ValueError)):
-            make()
+    refused((pl.PrivledgerError, ValueError), lambda: pl.load_learner(text),
+            lambda: pl.Ledger.open(tmp_path / "no" / text))
 
 
 @all_cases("text", [*SHORT.values()], ids=[*SHORT])
@@ -137,8 +132,7 @@ def test_names_of_columns_and_schemas(text):
     except pl.PrivledgerError:
         return
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
-    with pytest.raises(pl.PrivledgerError):
-        ledger.protect({"other": [0.5]}, schema)
+    refused(pl.PrivledgerError, lambda: ledger.protect({"other": [0.5]}, schema))
     data = ledger.protect({text: [0.5]}, schema)
     with ledger.request(G, data) as session:
         session.release(G, data.sum(text))
@@ -182,15 +176,13 @@ ERRORS = {
     "os": lambda: OSError(5, f"value {SECRET}", SECRET), "key": lambda: KeyError(SECRET),
     "unicode": lambda: UnicodeDecodeError("ascii", SECRET.encode(), 0, 1, SECRET),
     "group": lambda: ExceptionGroup(SECRET, [ValueError(SECRET)]),
-    "escape": lambda: ValueError(f"\x1b[31m{SECRET}"),
-}
+    "escape": lambda: ValueError(f"\x1b[31m{SECRET}")}
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_error_that_quotes_a_value_leaves_no_trace_in_the_ledger(tmp_path, name):
     path = tmp_path / "l.db"
-    ledger = pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6))
-    data = ledger.protect(TABLE, SCHEMA)
+    ledger, data = protected(pl.Budget(1.0, 1e-6), TABLE, SCHEMA, place=path)
 
     def fit(touch):
         with ledger.request(G, data) as session:

@@ -1,7 +1,5 @@
 """Ctrl-C at any line of a release: the history that follows satisfies both verifiers."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -15,10 +13,10 @@ from privledger.storage import MemoryStore
 from tests.alone import verify_history
 from tests.doctored import entries_of
 from tests.standalone.conftest import abandon, chained, exported, parsed
+from tests.worlds import protected, schema_of
 
 ROOT = str(Path(pl.__file__).parent)
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                         pl.Column("y", "categorical", "target", categories=("no", "yes"))))
+SCHEMA = schema_of("t", {"x": (0.0, 1.0)}, y=["no", "yes"])
 X, Y = {"x": [0.25, 0.5, 0.75, 1.0]}, ["no", "yes", "yes", "no"]
 G, STREAM = pl.Gaussian(20.0), pl.SparseVector(60.0, 90.0)
 ROWS = pl.nodes.Correlated(G, (1.0, 0.5), 2, 1, 2)
@@ -125,8 +123,7 @@ def test_some_lines(kind, lines):
 
 def doctored(kind, touched, releases_kept=True):
     """What earlier versions wrote: the end of an interrupted grant says that nothing was read."""
-    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), filter="gdp")
-    data = ledger.protect(X, Y, SCHEMA, name="t")
+    ledger, data = protected(pl.Budget(2.0, 1e-6), X, Y, SCHEMA, filter="gdp", name="t")
     abandon(ledger, G, data, touched=True)
     lines = parsed(exported(ledger._history.store.read()))
     lines[-1]["kind"], lines[-1]["body"]["touched"] = kind, touched

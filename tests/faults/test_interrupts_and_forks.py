@@ -1,7 +1,5 @@
 """Ctrl-C and forks beside busy threads: nothing hangs, nothing is lost, nothing is spent twice."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

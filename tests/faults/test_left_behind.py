@@ -1,7 +1,5 @@
 """What killed processes, full disks, interrupts and confined learners leave behind."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from privledger.broker.failures import error_in, error_out
 from privledger.cli import main
 from privledger.storage import sqlite_open
 from privledger.storage.sqlite import SQLiteStore
+from tests.worlds import schema_of
 
 KILLED = """
 import os
@@ -64,8 +63,7 @@ def test_one_that_was_written_to_is_not_taken_back(tmp_path):
     path = tmp_path / "l"
     ledger = pl.Ledger.create(path, budget=pl.Budget(1.0))
     first = ledger._history.store.read()
-    data = ledger.protect({"x": [0.5]}, pl.Schema("t", (
-        pl.Column("x", "numeric", "feature", 0.0, 1.0),)))
+    data = ledger.protect({"x": [0.5]}, schema_of("t", {"x": (0.0, 1.0)}))
     ledger.request(pl.Laplace(4.0), data)
     sqlite_open.take_back(path, first)
     assert path.exists()

@@ -1,7 +1,5 @@
 """Many clients on one PostgreSQL ledger: they race, die and lose their connection."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -11,6 +9,7 @@ import pytest
 import privledger as pl
 from privledger.storage import store_at
 from tests.faults.small import die, guard, in_child
+from tests.worlds import refused, together
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
@@ -50,11 +49,7 @@ def test_threads_with_their_own_connections_never_pass_the_budget(postgres):
                 except pl.BudgetExceeded:
                     break
 
-    threads = [threading.Thread(target=ask) for _ in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    together(CLIENTS, ask)
     assert len(granted) == room > 1
     with pl.Ledger.open(place) as ledger:
         assert ledger.verify() == []
@@ -62,24 +57,20 @@ def test_threads_with_their_own_connections_never_pass_the_budget(postgres):
 
 def test_of_two_creations_at_once_one_wins(postgres):
     for _ in range(5):
-        place, barrier, made, refused = postgres.url(), threading.Barrier(4), [], []
+        place, barrier, made, turned_away = postgres.url(), threading.Barrier(4), [], []
 
-        def create(place=place, barrier=barrier, made=made, refused=refused):
+        def create(place=place, barrier=barrier, made=made, turned_away=turned_away):
             store = store_at(place, create=True)  # all four find nothing there
             barrier.wait(120)
             try:
                 with store.transaction() as transaction:
                     made.append(transaction.ledger)
             except pl.LedgerError as error:
-                refused.append(str(error))
+                turned_away.append(str(error))
             store.close()
 
-        threads = [threading.Thread(target=create) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
-        assert len(made) == 1 and len(refused) == 3 and "exists" in refused[0]
+        together(4, create)
+        assert len(made) == 1 and len(turned_away) == 3 and "exists" in turned_away[0]
 
 
 class Scripted:
@@ -145,8 +136,7 @@ def test_a_killed_creation_leaves_no_ledger(postgres):
             die()
 
     assert os.WIFSIGNALED(in_child(work))
-    with pytest.raises(pl.LedgerError, match="does not exist"):
-        pl.Ledger.open(place)
+    refused(pl.LedgerError, lambda: pl.Ledger.open(place), match="does not exist")
     pl.Ledger.create(place, budget=LAST).close()
 
 
@@ -157,8 +147,7 @@ def test_a_lock_held_elsewhere_is_busy_and_grants_nothing(postgres, url, monkeyp
     with postgres.connect() as holder:
         holder.execute("BEGIN; SELECT * FROM privledger.ledgers FOR UPDATE")
         started = time.monotonic()
-        with pytest.raises(pl.errors.LedgerBusy, match="lock"):
-            ledger.request(G, data)
+        refused(pl.errors.LedgerBusy, lambda: ledger.request(G, data), match="lock")
         assert time.monotonic() - started < 60 and data._vault.opened == 0
         assert ledger.spent == 0  # reading needs no lock
         holder.execute("ROLLBACK")
@@ -188,8 +177,7 @@ def test_a_connection_lost_inside_a_transaction_grants_nothing(postgres, url):
     with pl.Ledger.open(url) as ledger:
         data = guard(ledger)
         script(ledger, "COMMIT", before=lambda: end_sessions(postgres))
-        with pytest.raises(pl.LedgerError):
-            ledger.request(G, data)
+        refused(pl.LedgerError, lambda: ledger.request(G, data))
         assert data._vault.opened == 0 and ledger.spent == 0
         ledger.request(G, data).close()
         assert len(ledger.state.grants) == 1 and ledger.verify() == []
@@ -214,8 +202,7 @@ def test_a_server_that_stops_and_starts_keeps_every_grant(postgres, url):
         spent, receipt = ledger.spent, ledger.receipt
         postgres.stop()
         try:
-            with pytest.raises(pl.LedgerError):
-                ledger.request(G, data)
+            refused(pl.LedgerError, lambda: ledger.request(G, data))
             assert data._vault.opened == 0
         finally:
             postgres.start()

@@ -1,7 +1,5 @@
 """The server goes away while sessions are being closed, and comes back."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,8 +1,6 @@
 """Eight racers for the last of the budget: one is granted, in every round, and not always the
 same one."""
 
-from __future__ import annotations
-
 import os
 from itertools import islice
 
@@ -17,8 +15,7 @@ CASES = [
     pytest.param("memory", "threads"), pytest.param("sqlite", "threads"),
     pytest.param("sqlite", "own handles"), pytest.param("postgres", "own handles"),
     pytest.param("sqlite", "processes", marks=needs_fork),
-    pytest.param("postgres", "processes", marks=needs_fork),
-]
+    pytest.param("postgres", "processes", marks=needs_fork)]
 
 
 def race(kind, how, rounds, request):

@@ -4,8 +4,6 @@ Each order is done in a forked child, which arms the layer and works on a ledger
 ledger told the child is told to the server at once, so that it is known even if the child dies.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json
