@@ -1,11 +1,9 @@
 """A table that several learners share, and what scikit-learn's own checks ask of the process."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-import privledger as pl
+from tests.worlds import schema_of
 
 
 @pytest.fixture
@@ -21,11 +19,8 @@ def rings_and_never():
 
 
 def _rings(*classes):
-    schema = pl.Schema("rings", (
-        pl.Column("a", "numeric", "feature", -1.0, 1.0),
-        pl.Column("b", "numeric", "feature", -1.0, 1.0),
-        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-        pl.Column("t", "categorical", "target", categories=classes)))
+    schema = schema_of("rings", {"a": (-1.0, 1.0), "b": (-1.0, 1.0),
+                       "colour": ["red", "green", "blue"]}, t=[*classes])
     rng = np.random.default_rng(0)
     X = {"a": rng.uniform(-1, 1, 4000), "b": rng.uniform(-1, 1, 4000),
          "colour": rng.choice(["red", "green", "blue"], 4000)}

@@ -1,22 +1,12 @@
 """Searches, cross-validations and ensembles do not spend on plain tables where nobody adds up."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 
 import numpy as np
+import privledger_learners as learners
 import pytest
 from joblib import parallel_config
-from privledger_learners import (
-    DPSIS,
-    DiPriMeForestRegressor,
-    DPBoostClassifier,
-    JointTreeClassifier,
-    LabelPrivateClassifier,
-    PrivateEnsembleClassifier,
-    SGBDTClassifier,
-)
 from privledger_learners.accounted import UnaccountedWarning
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -65,10 +55,10 @@ def test_one_that_was_not_cloned_is_refused_at_its_fit():
 
 
 def learner(**options):
-    return JointTreeClassifier(**{"epsilon": 1.0, "schema": SCHEMA, "depth": 1, **options})
+    return learners.JointTreeClassifier(**{"epsilon": 1.0, "schema": SCHEMA, "depth": 1, **options})
 
 
-class Late(JointTreeClassifier):
+class Late(learners.JointTreeClassifier):
     """A learner that is made inside of a worker, past the clone."""
 
     def __init__(self, epsilon=1.0):
@@ -107,8 +97,7 @@ TOOLS = {
         np.where(np.eye(len(X), np.shape(X)[1]) > 0, np.nan, np.asarray(X, dtype=float))),
     "a pipeline in a search": lambda model: GridSearchCV(
         make_pipeline(FunctionTransformer(), model), {}, cv=2).fit(X, Y),
-    "a search in threads": lambda model: _in_threads(model),
-}
+    "a search in threads": lambda model: _in_threads(model)}
 
 
 def _in_threads(model):
@@ -140,8 +129,9 @@ def test_whoever_takes_it_on_says_so(tool):
 
 
 @pytest.mark.parametrize("model", [
-    SGBDTClassifier(delta=1e-6), DPBoostClassifier(), PrivateEnsembleClassifier(),
-    LabelPrivateClassifier(), DPSIS(k=1)], ids=lambda model: type(model).__name__)
+    learners.SGBDTClassifier(delta=1e-6), learners.DPBoostClassifier(),
+    learners.PrivateEnsembleClassifier(),
+    learners.LabelPrivateClassifier(), learners.DPSIS(k=1)], ids=lambda model: type(model).__name__)
 def test_every_learner_refuses_and_its_clone_keeps_the_word(model):
     model = clone(model).set_params(schema=SCHEMA)
     assert refused(lambda: cross_validate(model, X, Y, cv=2, error_score="raise",
@@ -152,7 +142,7 @@ def test_every_learner_refuses_and_its_clone_keeps_the_word(model):
 def test_a_regressor_refuses():
     schema = pl.Schema("t", (*SCHEMA.features, pl.Column("y", "numeric", "target", 0.0, 1.0)),
                        array_layout=True)
-    model = DiPriMeForestRegressor(schema=schema)
+    model = learners.DiPriMeForestRegressor(schema=schema)
     assert refused(lambda: GridSearchCV(model, {}, cv=2).fit(X, X[:, 0]))
     assert refused(lambda: RFECV(model, cv=2).fit(X, X[:, 0]))
 

@@ -1,27 +1,18 @@
 """AutoClassifier and AutoRegressor: the choice is a function of public facts, and nothing else."""
 
-from __future__ import annotations
-
 import pickle
 from functools import partial
 
 import numpy as np
+import privledger_learners as learners
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from privledger_learners import (
-    AutoClassifier,
-    AutoRegressor,
-    JointTreeClassifier,
-    JointTreeRegressor,
-    LinearClassifier,
-    SGBDTClassifier,
-    SGBDTRegressor,
-)
 from privledger_learners.auto import KINDS, PublicFacts, choose
 
 import privledger as pl
 from privledger.ledger.view import view_of
+from tests.worlds import protected
 
 
 def schema_of(rows=None, task="classification", **more):
@@ -83,39 +74,41 @@ def test_of_many_classes_at_delta_zero_an_ensemble_is_chosen_fitted_and_kept():
     y = np.array(list("abcdef"))[(3 * (X["x0"] + 1)).astype(int)]
     schema = pl.Schema("t", (*(pl.Column(name, "numeric", "feature", -1.0, 1.0) for name in X),
                              pl.Column("t", "categorical", "target", categories=tuple("abcdef"))))
-    model = AutoClassifier(epsilon=20.0, delta=0.0, schema=schema).fit(X, y)
+    model = learners.AutoClassifier(epsilon=20.0, delta=0.0, schema=schema).fit(X, y)
     assert model.chosen_ == "private-ensemble-classifier" and model.ledger_.spent <= 20.0
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert model.feature_importances_.shape == (12,)
-    replaced = AutoClassifier(epsilon=1.0, delta=0.0, schema=schema, relation="replace_one")
+    replaced = learners.AutoClassifier(epsilon=1.0, delta=0.0, schema=schema,
+                                       relation="replace_one")
     assert replaced.choice().name == "joint-tree-classifier"
 
 
 def test_wide_one_sided_ranges_are_cut_on_a_logarithmic_scale():
     schema = pl.Schema("t", (*(pl.Column(f"x{place}", "numeric", "feature", 0.0, 1e5)
                                for place in range(6)), schema_of().target))
-    chosen = AutoClassifier(epsilon=3.0, delta=1e-6, schema=schema).choice()
+    chosen = learners.AutoClassifier(epsilon=3.0, delta=1e-6, schema=schema).choice()
     assert chosen.options == (("start", "linear"), ("ranges", "log"))
     rng = np.random.default_rng(0)
     X = {f"x{place}": 10 ** rng.uniform(0, 3, 4000) for place in range(6)}
     y = np.where(abs(np.log10(X["x0"]) - 1.5) < 0.7, "yes", "no")
-    model = AutoClassifier(epsilon=3.0, delta=1e-6, schema=schema).fit(X, y)
+    model = learners.AutoClassifier(epsilon=3.0, delta=1e-6, schema=schema).fit(X, y)
     assert model.score(X, y) > 0.9  # far below what comes out; not a privacy test
 
 
 @pytest.mark.parametrize(("rows", "delta", "kind"), [
     (None, 1e-6, "sgbdt"), (50, 1e-6, "sgbdt"), (50, 0.0, "joint-tree"),
     (10**5, 1e-6, "sgbdt"), (10**5, 0.0, "joint-tree")])
-@pytest.mark.parametrize("auto", [AutoClassifier, AutoRegressor])
+@pytest.mark.parametrize("auto", [learners.AutoClassifier, learners.AutoRegressor])
 def test_plan_and_fit_are_those_of_the_chosen_learner(auto, rows, delta, kind):
     task = auto.info.tasks[0]
     schema = schema_of(rows, task)
     model = auto(epsilon=1.0, delta=delta, schema=schema, random_state=3, mode="simulation")
-    same = {"joint-tree": (JointTreeClassifier, JointTreeRegressor),
-            "sgbdt": (SGBDTClassifier, SGBDTRegressor)}[kind][task == "regression"]
+    same = {"joint-tree": (learners.JointTreeClassifier, learners.JointTreeRegressor),
+            "sgbdt": (learners.SGBDTClassifier,
+                      learners.SGBDTRegressor)}[kind][task == "regression"]
     if task == "classification" and delta and rows != 50:  # one number: waves
-        same = partial(LinearClassifier, features="fourier")
+        same = partial(learners.LinearClassifier, features="fourier")
     other = same(epsilon=1.0, delta=delta, schema=schema, random_state=3, mode="simulation")
     assert model.plan() == other.plan()
     X, y = table_of(task)
@@ -128,9 +121,8 @@ def test_plan_and_fit_are_those_of_the_chosen_learner(auto, rows, delta, kind):
 
 def test_the_ledger_reads_the_name_that_a_policy_was_asked_about():
     X, y = table_of()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6))
-    data = ledger.protect(X, y, schema_of(50))
-    model = AutoClassifier(epsilon=1.0, delta=0.0).fit(data)
+    ledger, data = protected(pl.Budget(2.0, 1e-6), X, y, schema_of(50))
+    model = learners.AutoClassifier(epsilon=1.0, delta=0.0).fit(data)
     (line,) = view_of(ledger.state).charges
     assert line.learners == ("auto-classifier",)
     assert model.chosen_ == "joint-tree-classifier"
@@ -145,7 +137,7 @@ def test_a_linear_model_and_trees_on_one_are_chosen_fitted_and_kept(epsilon, cho
     y = np.where(X["x0"] - X["x1"] > 0, "yes", "no")
     schema = pl.Schema("t", (*(pl.Column(name, "numeric", "feature", -1.0, 1.0) for name in X),
                              schema_of().target))
-    model = AutoClassifier(epsilon=epsilon, delta=1e-6, schema=schema).fit(X, y)
+    model = learners.AutoClassifier(epsilon=epsilon, delta=1e-6, schema=schema).fit(X, y)
     assert model.chosen_ == chosen and epsilon * (1 - 1e-4) <= model.ledger_.spent <= epsilon
     assert model.score(X, y) > 0.8  # far below what comes out
     assert model.feature_importances_[:2].sum() > 0.5
@@ -154,17 +146,17 @@ def test_a_linear_model_and_trees_on_one_are_chosen_fitted_and_kept(epsilon, cho
 
 
 def test_claims_name_the_choice_first():
-    model = AutoRegressor(epsilon=1.0, delta=0.0, schema=schema_of(50, "regression"))
+    model = learners.AutoRegressor(epsilon=1.0, delta=0.0, schema=schema_of(50, "regression"))
     first, *rest = model.claimed()
     assert "joint-tree-regressor" in first.step and "delta is 0" in first.note
     assert first.sound == 0 and first.claimed is None
-    other = JointTreeRegressor(epsilon=1.0, schema=schema_of(50, "regression"))
+    other = learners.JointTreeRegressor(epsilon=1.0, schema=schema_of(50, "regression"))
     assert tuple(rest) == other.claimed()
 
 
 def test_another_fit_forgets_the_first():
     X, y = table_of()
-    model = AutoClassifier(epsilon=1.0, delta=0.0, schema=schema_of(50)).fit(X, y)
+    model = learners.AutoClassifier(epsilon=1.0, delta=0.0, schema=schema_of(50)).fit(X, y)
     assert hasattr(model, "forest_")
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
     with pytest.warns(UserWarning, match="another in-memory"):
@@ -179,5 +171,5 @@ def test_a_true_number_of_rows_steers_nothing_under_add_remove():
     X, y = table_of()
     schema = pl.Schema("t", schema_of().columns, public_rows=400)
     with pytest.raises(pl.errors.RelationMismatch):
-        AutoClassifier(epsilon=1.0, schema=schema).fit(X, y)
-    AutoClassifier(epsilon=1.0, delta=0.0, schema=schema, relation="replace_one").fit(X, y)
+        learners.AutoClassifier(epsilon=1.0, schema=schema).fit(X, y)
+    learners.AutoClassifier(epsilon=1.0, delta=0.0, schema=schema, relation="replace_one").fit(X, y)

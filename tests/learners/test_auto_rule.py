@@ -1,7 +1,5 @@
 """The rule of Auto against the fits it was chosen by, one kind of table after the other."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 from privledger_learners.auto import PublicFacts, choose
 
-import privledger as pl
+from tests.worlds import schema_of
 
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 KEPT = FIGURES / "auto-rule.jsonl", FIGURES / "auto-more.jsonl"
@@ -86,8 +84,7 @@ def test_its_regret_is_small():
 def test_no_kind_of_table_is_far_behind_its_best_candidate(kind):
     held = [(fit, shares) for fit, shares in cells() if KINDS[kind](fit)]
     ours = statistics.mean(mean(shares, chosen(fit, fit["rows"])) for fit, shares in held)
-    means = {name: statistics.mean(mean(shares, name) for _, shares in held)
-             for name in CANDIDATES}
+    means = {name: statistics.mean(mean(shares, name) for _, shares in held) for name in CANDIDATES}
     print(kind, len(held), round(ours, 3), {name: round(one, 3) for name, one in means.items()})
     assert ours > max(means.values()) - 0.02
 
@@ -106,10 +103,7 @@ def test_at_delta_zero_the_ensemble_is_taken_where_it_leads():
 
 
 def test_the_facts_of_a_schema_are_those_of_the_kept_fits():
-    schema = pl.Schema("t", (
-        pl.Column("x", "numeric", "feature", 0.0, 1.0),
-        pl.Column("c", "categorical", "feature", categories=("a", "b")),
-        pl.Column("y", "categorical", "target", categories=("n", "p", "q"))))
+    schema = schema_of("t", {"x": (0.0, 1.0), "c": ["a", "b"]}, y=["n", "p", "q"])
     facts = PublicFacts.of(schema, 1.0, 5e-8, "add_remove")
     assert (facts.features, facts.numeric, facts.classes, facts.rows, facts.fits) == (
         2, 1, 3, None, True)

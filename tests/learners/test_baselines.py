@@ -1,34 +1,23 @@
 """Baselines of the papers: conform, cost what they say, refuse what print cannot pay for."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
+import privledger_learners as learners
 import pytest
-from privledger_learners import (
-    DPDFClassifier,
-    DPERTClassifier,
-    DPERTRegressor,
-    DPRFClassifier,
-    DPRFRegressor,
-    MaxTreeClassifier,
-    RDTClassifier,
-    SRTClassifier,
-    SSRDTClassifier,
-    TOPClassifier,
-)
 from privledger_learners.baselines.coin_trees import coin_tree
 from privledger_learners.baselines.greedy_trees import pruned_shares
 from privledger_learners.trees.grow import smoothed_shares
 
 import privledger as pl
 from tests.all_cases import all_cases
+from tests.worlds import protected
 
-FORESTS = [DPRFClassifier, DPERTClassifier, RDTClassifier, DPDFClassifier, MaxTreeClassifier,
-           SRTClassifier]
-LABELS = [SSRDTClassifier, TOPClassifier]
-NUMBERS = [DPRFRegressor, DPERTRegressor]
+FORESTS = [learners.DPRFClassifier, learners.DPERTClassifier, learners.RDTClassifier,
+           learners.DPDFClassifier, learners.MaxTreeClassifier,
+           learners.SRTClassifier]
+LABELS = [learners.SSRDTClassifier, learners.TOPClassifier]
+NUMBERS = [learners.DPRFRegressor, learners.DPERTRegressor]
 
 
 def table(rows=2000, seed=0, task="classification"):
@@ -62,7 +51,7 @@ def test_labels_are_learned_where_most_have_none(kind):
     """Public features say what neighbours are like; not a privacy test."""
     schema, X, y = table()
     some = np.where(np.arange(len(y)) % 5 == 0, y.astype(object), None)
-    more = {"depth": 6, "n_trees": 30} if kind is SSRDTClassifier else {}  # its rule: 3
+    more = {"depth": 6, "n_trees": 30} if kind is learners.SSRDTClassifier else {}  # its rule: 3
     model = kind(epsilon=8.0, schema=schema, random_state=1, **more).fit(X, some)
     assert model.score(X, y) > 0.75
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
@@ -85,7 +74,8 @@ def test_unlabelled_records_fill_leaves_once_with_what_the_labelled_say():
     """By hand; answers are taken as they are at epsilon 60, where one in e**60 is false."""
     schema, X, y = table(300)
     some = np.where(np.arange(300) % 3 == 0, y.astype(object), None)
-    model = SSRDTClassifier(epsilon=60.0, schema=schema, n_trees=1, depth=2, random_state=3)
+    model = learners.SSRDTClassifier(epsilon=60.0, schema=schema, n_trees=1, depth=2,
+                                     random_state=3)
     model.fit(X, some)
     tree, = model.forest_.trees
     place = tree.cells.assign(tree.cells.bins.codes(model.data_.public_features))
@@ -101,7 +91,7 @@ def test_unlabelled_records_fill_leaves_once_with_what_the_labelled_say():
 
 def test_trees_on_parts_cost_once_and_say_one_label():
     schema, X, y = table(400)
-    model = SRTClassifier(epsilon=1.0, schema=schema, n_trees=3, random_state=0).fit(X, y)
+    model = learners.SRTClassifier(epsilon=1.0, schema=schema, n_trees=3, random_state=0).fit(X, y)
     assert all(set(np.unique(tree.values)) <= {0.0, 1.0} for tree in model.forest_.trees)
     assert model.plan().nodes[-1].certificate == "iid_per_record"
 
@@ -123,16 +113,17 @@ def test_numbers_are_learned(kind):
     assert model.score(X, y) > 0.3
 
 
-REFUSED = [(DPRFClassifier, "ranges"), (DPRFRegressor, "ranges"), (DPERTClassifier, "ranges"),
-           (DPERTRegressor, "ranges"), (RDTClassifier, "height"), (DPDFClassifier, "ranges"),
-           (MaxTreeClassifier, "bootstrap"), (SRTClassifier, "labels")]
+REFUSED = [(learners.DPRFClassifier, "ranges"), (learners.DPRFRegressor, "ranges"),
+           (learners.DPERTClassifier, "ranges"),
+           (learners.DPERTRegressor, "ranges"), (learners.RDTClassifier, "height"),
+           (learners.DPDFClassifier, "ranges"),
+           (learners.MaxTreeClassifier, "bootstrap"), (learners.SRTClassifier, "labels")]
 
 
 @all_cases(("kind", "why"), REFUSED)
 def test_print_without_a_price_is_refused_and_nothing_is_read(kind, why):
     schema, X, y = table(100, task=kind.info.tasks[0])
-    ledger = pl.Ledger.create(None, budget=pl.Budget(5.0, 0.0))
-    data = ledger.protect(X, y, schema)
+    ledger, data = protected(pl.Budget(5.0, 0.0), X, y, schema)
     before = ledger.receipt
     with pytest.raises(pl.InvalidValue, match=f"no finite epsilon. {why}.*Nothing was read"):
         kind(epsilon=1.0, schema=schema, variant="paper").fit(data)
@@ -144,7 +135,7 @@ def test_print_without_a_price_is_refused_and_nothing_is_read(kind, why):
 
 def test_random_decision_trees_of_a_public_height_are_sound_as_printed():
     schema, X, y = table(500)
-    model = RDTClassifier(epsilon=1.0, schema=schema, variant="paper", depth=2).fit(X, y)
+    model = learners.RDTClassifier(epsilon=1.0, schema=schema, variant="paper", depth=2).fit(X, y)
     assert model.ledger_.spent <= 1.0
     assert all(step.sound <= 1.0 for step in model.claimed())
 
@@ -178,8 +169,7 @@ def test_numbers_that_are_none_are_refused(kind):
     for name in sorted(asked):
         fine = {"epsilon": (1.5, np.float64(2)), "delta": (0,)}.get(name, ())
         for wrong in WRONG:
-            if any(wrong is one or (isinstance(wrong, type(one)) and wrong == one)
-                   for one in fine):
+            if any(wrong is one or (isinstance(wrong, type(one)) and wrong == one) for one in fine):
                 continue
             with pytest.raises(pl.InvalidValue, match=name):
                 kind(**{"epsilon": 1.0, "schema": schema, name: wrong}).plan()

@@ -1,7 +1,5 @@
 """S-GBDT inside bounds that are far too wide: ranges are bought, and then public."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -8,6 +8,7 @@ from privledger_learners import SGBDTRegressor
 from privledger_learners.published import published_epsilon
 
 import privledger as pl
+from tests.worlds import schema_of
 
 DELTA = 1e-5
 
@@ -36,8 +37,7 @@ def test_claim_and_cost_differ_on_a_single_gaussian():
 
 
 def test_every_plan_shows_both_columns():
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),
-                             pl.Column("y", "numeric", "target", 0, 1)))
+    schema = schema_of("t", {"x": (0, 1)}, y=(0, 1))
     for options in ({}, {"sampling_rate": 0.1}, {"individual_filter": "gdp"}):
         learner = SGBDTRegressor(epsilon=0.5, delta=DELTA, schema=schema, n_trees=30, **options)
         steps = {step.step: step for step in learner.claimed(schema)}

@@ -1,7 +1,5 @@
 """Weights of classes in S-GBDT: free, public or from the released start, and nowhere else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from attrs import evolve

@@ -4,8 +4,6 @@ By default each learner's first setting meets every check but the dear ones, and
 its price and one more check, in turn; `pytest -m slow` runs all the rest on all settings.
 """
 
-from __future__ import annotations
-
 from importlib.metadata import entry_points
 
 import pytest
@@ -88,8 +86,7 @@ FIRST = [  # (class, parameters): one setting of every learner, but for baseline
     (LinearRegressor, {"delta": 1e-6, "n_steps": 12}),
     (MarginalSynthesizer, {"delta": 1e-6}),
     (MultinomialForestClassifier, {}), (PrivateEnsembleClassifier, {}),
-    (SGBDTRegressor, ROUNDS), (SGBDTClassifier, ROUNDS), (Summary, {}),
-]
+    (SGBDTRegressor, ROUNDS), (SGBDTClassifier, ROUNDS), (Summary, {})]
 OTHERS = [
     *((kind, SMALL) for kind in FORESTS[:2]), *((kind, SMALL) for kind in FORESTS[3:7]),
     (TOPClassifier, {}),
@@ -143,21 +140,18 @@ OTHERS = [
                "relation": "replace_one"}),
     (SGBDTRegressor, {**ROUNDS, "individual_filter": "gdp", "extra_rounds": 5}),
     (SGBDTRegressor, {**ROUNDS, "sampling_rate": 0.2, "individual_filter": "renyi"}),
-    (SGBDTClassifier, {**ROUNDS, "relation": "replace_one"}),
-]
+    (SGBDTClassifier, {**ROUNDS, "relation": "replace_one"})]
 LONG = [  # two hundred trees for every check
     (AutoClassifier, {}), (AutoRegressor, {}),
     (SGBDTClassifier, {"delta": 1e-6, "ranges": "bought", "n_trees": 5}),
     (SGBDTRegressor, {"delta": 1e-6, "ranges": "bought", "n_trees": 5}),
     (SGBDTClassifier, {"delta": 1e-6, "start": "linear", "ranges": "log", "n_trees": 5}),
-    (SGBDTRegressor, {"delta": 1e-6, "start": "linear", "n_trees": 5}),
-]
+    (SGBDTRegressor, {"delta": 1e-6, "start": "linear", "n_trees": 5})]
 STATISTICAL, LOCKSTEP, PRICE = "epsilon-holds", "lockstep-holds", "spend-within-plan"
 DEAR = {
     STATISTICAL: (JointTreeClassifier, DPSIS),
     LOCKSTEP: (JointTreeRegressor, DPSIS, LeastSquaresRegressor, LinearRegressor,
-               LabelPrivateClassifier, PrivateKMeans, SGBDTRegressor, DiPriMeForestRegressor),
-}
+               LabelPrivateClassifier, PrivateKMeans, SGBDTRegressor, DiPriMeForestRegressor)}
 """Checks of the kit that take seconds, and the learners that meet them in the default run: one of
 each way to ask the ledger."""
 

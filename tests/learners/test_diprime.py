@@ -1,7 +1,5 @@
 """DiPriMe forests: conform, cost what they say, survive thin data."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,6 +8,7 @@ from privledger_learners import DiPriMeForestClassifier, DiPriMeForestRegressor
 from privledger_learners.trees.grow import some_of, splittable
 
 import privledger as pl
+from tests.worlds import schema_of
 
 
 @pytest.fixture
@@ -30,8 +29,7 @@ def test_it_learns(rings, variant, least):
 
 
 def test_numbers_are_learned():
-    schema = pl.Schema("line", (pl.Column("a", "numeric", "feature", 0.0, 1.0),
-                                pl.Column("t", "numeric", "target", 0.0, 100.0)))
+    schema = schema_of("line", {"a": (0.0, 1.0)}, t=(0.0, 100.0))
     a = np.random.default_rng(0).uniform(0, 1, 4000)
     model = DiPriMeForestRegressor(epsilon=8.0, schema=schema).fit({"a": a}, 20 + 30 * a)
     assert model.score({"a": a}, 20 + 30 * a) > 0.7

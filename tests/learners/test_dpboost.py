@@ -1,7 +1,5 @@
 """DPBoost: what a user sees, on small made-up tables, and what its plan costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,33 +9,7 @@ from privledger_learners.boosting.best_splits import choose_shape
 from privledger_learners.dpboost import PURE_SHAPES
 
 import privledger as pl
-
-N = 1500
-
-
-def table(classes=None, seed=0):
-    rng = np.random.default_rng(seed)
-    X = {"size": rng.uniform(0, 1, N), "colour": rng.choice(["red", "green", "blue"], N)}
-    X["size"][rng.random(N) < 0.05] = np.nan
-    signal = np.nan_to_num(X["size"], nan=0.3) + 0.5 * (X["colour"] == "red")
-    if classes is None:
-        return X, 10 * signal
-    return X, np.array(classes)[np.digitize(signal, np.quantile(
-        signal, np.linspace(0, 1, len(classes) + 1)[1:-1]))]
-
-
-def schema(target):
-    return pl.Schema("made up", (
-        pl.Column("size", "numeric", "feature", 0, 1, missing=True),
-        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-        target))
-
-
-NUMBER = pl.Column("y", "numeric", "target", 0, 20)
-
-
-def labels(*categories):
-    return pl.Column("y", "categorical", "target", categories=categories)
+from tests.learners.with_gaps import NUMBER, labels, schema, table
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -71,8 +43,7 @@ OPTIONS = [
     {"gradient_clip": 0.3}, {"depth": 1}, {"n_trees": 1}, {"relation": "replace_one"},
     {"relation": "replace_one", "delta": 1e-6, "parts": 3}, {"penalty": 0.0}, {"numeric_bins": 8},
     {"parts": 5, "n_trees": 10, "gradient_filtering": True, "geometric": "gradients",
-     "delta": 1e-6, "leaf": "ratio"},
-]
+     "delta": 1e-6, "leaf": "ratio"}]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 import privledger as pl
 from tests.all_cases import all_cases
+from tests.worlds import protected, refused
 
 D = 60
 SCHEMA = pl.Schema("wide", (
@@ -83,43 +84,27 @@ def test_default_method_changes_at_the_documented_epsilon():
     assert isinstance(DPSIS(10.0, 1e-6).plan(SCHEMA), pl.Repeat)
 
 
-@all_cases(("options", "error"), [
-    ({"k": D + 1}, pl.InvalidValue), ({"k": 0}, pl.InvalidValue), ({"k": True}, pl.InvalidValue),
-    ({"k": 2.0}, pl.InvalidValue), ({"method": "best"}, pl.InvalidValue),
-    ({"scores": "votes"}, pl.InvalidValue), ({"scores": "beauty"}, pl.InvalidValue),
-    ({"epsilon": -1.0}, ValueError), ({"epsilon": math.nan}, ValueError),
-    ({"epsilon": math.inf}, ValueError), ({"epsilon": True}, ValueError),
-    ({"k": D, "method": "canonical"}, pl.PrivledgerError),
-])
-def test_bad_parameters_are_refused_before_anything_is_read(options, error):
+def test_sets_of_all_features_have_no_canonical_choice():
     X, classes, _ = table()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(100.0, 0.0))
-    data = ledger.protect(X, classes, SCHEMA)
-    with pytest.raises(error):
-        DPSIS(**options).fit(data)
+    _, data = protected(pl.Budget(100.0, 0.0), X, classes, SCHEMA)
+    refused(pl.PrivledgerError, lambda: DPSIS(k=D, method="canonical").fit(data))
     assert data._vault.opened == 0
 
 
 def test_bad_tables_are_refused():
     X, classes, numbers = table()
-    with pytest.raises(pl.SchemaError):
-        DPSIS().fit(X, classes)
-    with pytest.raises(pl.errors.DataError):
-        DPSIS(schema=SCHEMA).fit(X)
-    with pytest.raises(pl.errors.DataError):
-        DPSIS(schema=SCHEMA).fit(X[:, 1:], classes)
-    with pytest.raises(pl.SchemaError):
-        DPSIS(schema=NUMBER, scores="agreement").fit(X, numbers)
+    refused(pl.SchemaError, lambda: DPSIS().fit(X, classes))
+    refused(pl.errors.DataError, lambda: DPSIS(schema=SCHEMA).fit(X),
+            lambda: DPSIS(schema=SCHEMA).fit(X[:, 1:], classes))
+    refused(pl.SchemaError, lambda: DPSIS(schema=NUMBER, scores="agreement").fit(X, numbers))
     for wrong in (np.nan, np.inf):
         holed = X.copy()
         holed[3, 7] = wrong
         with pytest.raises(pl.errors.DataError) as caught:
             DPSIS(schema=SCHEMA).fit(holed, classes)
         assert "x7" in str(caught.value)
-    with pytest.raises(pl.errors.DataError):
-        DPSIS(schema=SCHEMA).fit(X, np.array(["z"] * 300))
-    with pytest.raises(pl.errors.DataError):
-        DPSIS(schema=SCHEMA, k=2).fit(X, classes).transform(X[:, 1:])
+    refused(pl.errors.DataError, lambda: DPSIS(schema=SCHEMA).fit(X, np.array(["z"] * 300)),
+            lambda: DPSIS(schema=SCHEMA, k=2).fit(X, classes).transform(X[:, 1:]))
 
 
 def test_constant_columns_and_single_classes_are_no_errors():
@@ -131,8 +116,7 @@ def test_constant_columns_and_single_classes_are_no_errors():
 
 def test_guarded_data_go_on_to_another_learner():
     X, classes, _ = table()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(50.0, 0.0))
-    data = ledger.protect(X, classes, SCHEMA)
+    ledger, data = protected(pl.Budget(50.0, 0.0), X, classes, SCHEMA)
     handle = DPSIS(40.0, k=2).fit(data).transform(data)
     assert [c.name for c in handle.schema.features] == ["x3", "x40"]
     with ledger.request(pl.TopK(1, 1.0), data) as session:
@@ -177,10 +161,9 @@ def test_class_sizes_are_bought_within_epsilon(relation, method, delta):
 @all_cases("wrong", ["even", [1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan],
                      [1.0, math.inf], [1.0, True], [1.0, "1"]])
 def test_weights_of_classes_that_are_none_are_refused(wrong):
-    with pytest.raises(pl.InvalidValue, match="class_weight"):
-        DPSIS(1.0, 0.0, SCHEMA, k=1, class_weight=wrong).plan()
-    with pytest.raises(pl.InvalidValue, match="class_weight"):
-        DPSIS(1.0, 0.0, SCHEMA, k=1, scores="rank", class_weight="balanced").plan()
+    refused(pl.InvalidValue, lambda: DPSIS(1.0, 0.0, SCHEMA, k=1, class_weight=wrong).plan(),
+            lambda: DPSIS(1.0, 0.0, SCHEMA, k=1, scores="rank", class_weight="balanced").plan(),
+            match="class_weight")
 
 
 def test_a_small_class_is_told_where_it_counts_as_much_as_a_large_one():

@@ -1,23 +1,10 @@
 """Everyday use: weights are refused with the reason; importances come from the model alone."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
+import privledger_learners as learners
 import pytest
-from privledger_learners import (
-    AutoClassifier,
-    DiPriMeForestRegressor,
-    DPBoostClassifier,
-    JointTreeClassifier,
-    LabelPrivateClassifier,
-    MultinomialForestClassifier,
-    PrivateEnsembleClassifier,
-    PrivateSearchCV,
-    SGBDTClassifier,
-    SGBDTRegressor,
-)
 from privledger_learners.estimator import NoiseFloorWarning
 from sklearn.exceptions import NotFittedError
 
@@ -33,8 +20,10 @@ NUMBERS = pl.Schema("t", (*FEATURES, pl.Column("y", "numeric", "target", 0.0, 1.
                     expected_rows=4000,
                     expected_rows_provenance="public")
 SIMULATED = {"mode": "simulation", "random_state": 3}
-LEARNERS = [SGBDTClassifier, SGBDTRegressor, DPBoostClassifier, JointTreeClassifier,
-            DiPriMeForestRegressor, MultinomialForestClassifier, AutoClassifier]
+LEARNERS = [learners.SGBDTClassifier, learners.SGBDTRegressor, learners.DPBoostClassifier,
+            learners.JointTreeClassifier,
+            learners.DiPriMeForestRegressor, learners.MultinomialForestClassifier,
+            learners.AutoClassifier]
 
 
 def table(numbers):
@@ -68,7 +57,7 @@ def test_a_model_that_says_one_thing_hangs_on_nothing():
     X, y = table(False)
     few = {name: values[:5] for name, values in X.items()}
     with pytest.warns(NoiseFloorWarning):
-        model = SGBDTClassifier(epsilon=0.1, delta=1e-6, schema=pl.Schema(
+        model = learners.SGBDTClassifier(epsilon=0.1, delta=1e-6, schema=pl.Schema(
             "t", CLASSES.columns, expected_rows=5, expected_rows_provenance="public"),
             **SIMULATED).fit(few, y[:5])
     np.testing.assert_array_equal(model.feature_importances_, np.zeros(3))
@@ -76,10 +65,10 @@ def test_a_model_that_says_one_thing_hangs_on_nothing():
 
 def test_importances_need_a_fit():
     with pytest.raises(ValueError, match="not fitted"):
-        _ = JointTreeClassifier(schema=CLASSES).feature_importances_
+        _ = learners.JointTreeClassifier(schema=CLASSES).feature_importances_
 
 
-WEIGHED = [*LEARNERS, LabelPrivateClassifier, PrivateEnsembleClassifier]
+WEIGHED = [*LEARNERS, learners.LabelPrivateClassifier, learners.PrivateEnsembleClassifier]
 
 
 @pytest.mark.parametrize("learner", WEIGHED)
@@ -93,14 +82,15 @@ def test_weights_are_refused_before_anything_is_read(learner):
 
 
 def test_a_search_refuses_weights_too():
-    search = PrivateSearchCV(SGBDTClassifier(), {"learning_rate": [0.1, 0.2]}, schema=CLASSES)
+    search = learners.PrivateSearchCV(learners.SGBDTClassifier(), {"learning_rate": [0.1, 0.2]},
+                                      schema=CLASSES)
     with pytest.raises(pl.InvalidValue, match="sample_weight"):
         search.fit(Unreadable(), Unreadable(), sample_weight=[1.0])
 
 
 def test_no_weights_are_no_weights():
     X, y = table(False)
-    model = JointTreeClassifier(epsilon=8.0, schema=CLASSES, **SIMULATED)
+    model = learners.JointTreeClassifier(epsilon=8.0, schema=CLASSES, **SIMULATED)
     assert model.fit(X, y, sample_weight=None).ledger_.spent > 0
 
 

@@ -1,7 +1,5 @@
 """The gradient clip of S-GBDT: constants, and one that falls with what is left to explain."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -13,6 +11,7 @@ from privledger_learners.boosting.leaf_values import Clip, Posterior, posterior_
 from privledger_learners.boosting.sum_of_trees import RESIDUAL_EDGES, mean_square
 
 import privledger as pl
+from tests.worlds import protected
 
 NUMBERS = st.floats(-1e6, 1e6)
 
@@ -138,8 +137,7 @@ def test_it_is_refused_where_it_means_nothing(kind, classes, options):
 def test_behind_a_filter_a_record_pays_by_the_bound_of_the_round(asked):
     """Its whole spend is the sum of what its clipped residuals cost, each by its own round."""
     X, y = table()
-    ledger = pl.Ledger.create(None, budget=pl.Budget(8.5, 1e-6))
-    data = ledger.protect(X, y, schema())
+    ledger, data = protected(pl.Budget(8.5, 1e-6), X, y, schema())
     learner = SGBDTRegressor(epsilon=8.0, delta=1e-6, schema=schema(), n_trees=40,
                              individual_filter="gdp")
     model = learner.fit(data).model_

@@ -1,37 +1,24 @@
 """Where a model would be noise every learner predicts the prior or the mean, and says so."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
+import privledger_learners as learners
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privledger_learners import (
-    AutoClassifier,
-    AutoRegressor,
-    DiPriMeForestClassifier,
-    DiPriMeForestRegressor,
-    DPBoostClassifier,
-    DPBoostRegressor,
-    JointTreeClassifier,
-    JointTreeRegressor,
-    MultinomialForestClassifier,
-    NoiseFloorWarning,
-    PrivateEnsembleClassifier,
-    SGBDTClassifier,
-    SGBDTRegressor,
-)
 from privledger_learners.floor import Floor
 
 import privledger as pl
 from tests.all_cases import all_cases
 
-CLASSIFIERS = [AutoClassifier, SGBDTClassifier, DPBoostClassifier, JointTreeClassifier,
-               DiPriMeForestClassifier, MultinomialForestClassifier, PrivateEnsembleClassifier]
-REGRESSORS = [AutoRegressor, SGBDTRegressor, DPBoostRegressor, JointTreeRegressor,
-              DiPriMeForestRegressor]
+CLASSIFIERS = [learners.AutoClassifier, learners.SGBDTClassifier, learners.DPBoostClassifier,
+               learners.JointTreeClassifier,
+               learners.DiPriMeForestClassifier, learners.MultinomialForestClassifier,
+               learners.PrivateEnsembleClassifier]
+REGRESSORS = [learners.AutoRegressor, learners.SGBDTRegressor, learners.DPBoostRegressor,
+              learners.JointTreeRegressor,
+              learners.DiPriMeForestRegressor]
 EVERY = [*CLASSIFIERS, *REGRESSORS]
 
 
@@ -70,7 +57,7 @@ def test_declared_rows_below_the_floor_buy_the_prior_or_the_mean(kind):
     assert 0.01 * (1 - 1e-3) <= pl.epsilon(plan, model.delta) <= 0.01
     assert model.claimed()[-1].sound == pl.epsilon(plan, model.delta)
     X, y = table_of(kind)
-    with pytest.warns(NoiseFloorWarning, match="400 rows times epsilon 0.01"):
+    with pytest.warns(learners.NoiseFloorWarning, match="400 rows times epsilon 0.01"):
         model.fit(X, y)
     assert "400 rows" in model.fell_back_
     found = model.predict(X)
@@ -90,7 +77,7 @@ def test_above_the_floor_nothing_is_said(kind):
         model = made(kind, 5.0, rows)
         X, y = table_of(kind)
         with warnings.catch_warnings():
-            warnings.simplefilter("error", NoiseFloorWarning)
+            warnings.simplefilter("error", learners.NoiseFloorWarning)
             model.fit(X, y)
         assert model.fell_back_ == ""
         assert not one_answer(model.predict(X))
@@ -108,15 +95,16 @@ def test_without_declared_rows_the_bought_number_decides(kind):
         assert not isinstance(model.plan(), pl.Laplace)
         X, y = table_of(kind)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoiseFloorWarning)
+            warnings.simplefilter("ignore", learners.NoiseFloorWarning)
             model.fit(X, y)
         if model.fell_back_:
             said.append(model.predict(X))
     assert said and all(one_answer(found) for found in said)
 
 
-@pytest.mark.parametrize("kind", [DiPriMeForestClassifier, JointTreeRegressor,
-                                  MultinomialForestClassifier, PrivateEnsembleClassifier])
+@pytest.mark.parametrize("kind", [learners.DiPriMeForestClassifier, learners.JointTreeRegressor,
+                                  learners.MultinomialForestClassifier,
+                                  learners.PrivateEnsembleClassifier])
 def test_a_depth_that_was_asked_for_is_grown(kind):
     model = made(kind, 0.01, 400, depth=1)
     assert not isinstance(model.plan(), pl.Laplace)
@@ -157,20 +145,20 @@ def test_the_prior_is_a_law_whatever_the_noise_says(shares, epsilon, seed):
 def test_the_mean_is_close_where_rows_are_many_for_one_number():
     """4,000 rows at epsilon .02: noise of 50 in sums of 1,200 and 4,000. More than ten times
     that is needed to be off by .15 of the range, with a chance of e^-12 twice over."""
-    schema = schema_of(JointTreeRegressor, 4000)
-    X, y = table_of(JointTreeRegressor, 4000)
-    with pytest.warns(NoiseFloorWarning):
-        model = JointTreeRegressor(epsilon=0.02, schema=schema, unaccounted=True).fit(X, y)
+    schema = schema_of(learners.JointTreeRegressor, 4000)
+    X, y = table_of(learners.JointTreeRegressor, 4000)
+    with pytest.warns(learners.NoiseFloorWarning):
+        model = learners.JointTreeRegressor(epsilon=0.02, schema=schema, unaccounted=True).fit(X, y)
     assert abs(model.predict(X)[0] - 3.0) < 1.5
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("kind", [SGBDTClassifier, JointTreeRegressor])
+@pytest.mark.parametrize("kind", [learners.SGBDTClassifier, learners.JointTreeRegressor])
 def test_the_floor_is_priced_under_both_relations(kind, relation):
     model = made(kind, 0.01, 400, relation=relation)
     assert 0.01 * (1 - 1e-3) <= pl.epsilon(model.plan(), model.delta, relation) <= 0.01
     X, y = table_of(kind)
-    with pytest.warns(NoiseFloorWarning):
+    with pytest.warns(learners.NoiseFloorWarning):
         model.fit(X, y)
     assert model.ledger_.verify() == []
 
@@ -178,7 +166,7 @@ def test_the_floor_is_priced_under_both_relations(kind, relation):
 @pytest.mark.parametrize("kind", EVERY)
 def test_a_model_that_fell_back_is_kept(kind, tmp_path):
     X, y = table_of(kind)
-    with pytest.warns(NoiseFloorWarning):
+    with pytest.warns(learners.NoiseFloorWarning):
         model = made(kind, 0.01, 400).fit(X, y)
     pl.save_model(model, tmp_path / "m")
     found = pl.load_model(tmp_path / "m")
@@ -187,9 +175,9 @@ def test_a_model_that_fell_back_is_kept(kind, tmp_path):
 
 
 def test_a_ledger_of_gaussian_currency_prices_the_floor_of_boosting():
-    X, y = table_of(SGBDTClassifier)
+    X, y = table_of(learners.SGBDTClassifier)
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
-    data = ledger.protect(X, y, schema_of(SGBDTClassifier, 400))
-    with pytest.warns(NoiseFloorWarning):
-        SGBDTClassifier(epsilon=0.01, delta=1e-6).fit(data)
+    data = ledger.protect(X, y, schema_of(learners.SGBDTClassifier, 400))
+    with pytest.warns(learners.NoiseFloorWarning):
+        learners.SGBDTClassifier(epsilon=0.01, delta=1e-6).fit(data)
     assert 0 < ledger.spent < 1

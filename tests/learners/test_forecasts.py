@@ -1,7 +1,5 @@
 """A forecast of a learner opens no data, says that it is made up, and rises with epsilon."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,8 +13,7 @@ SCHEMA = pl.Schema("t", (
     pl.Column("age", "numeric", "feature", 16, 100, integer=True),
     pl.Column("job", "categorical", "feature", categories=("nurse", "clerk", "smith")),
     pl.Column("x", "numeric", "feature", -3.0, 5.0),
-    pl.Column("y", "categorical", "target", categories=("no", "yes")),
-))
+    pl.Column("y", "categorical", "target", categories=("no", "yes"))))
 NUMBER = pl.Schema("t", (*SCHEMA.features, pl.Column("y", "numeric", "target", -10.0, 30.0)))
 
 

@@ -1,7 +1,5 @@
 """Learners take frames of every library, and predict the same of the same rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """LabelPrivateClassifier: conforms, costs what it says, learns from noisy answers."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re
@@ -22,6 +20,7 @@ from sklearn.svm import LinearSVC
 import privledger as pl
 from privledger.cli.app import main
 from tests.bodies import body_of
+from tests.worlds import refused
 
 
 def table_of(rows=1500):
@@ -82,8 +81,7 @@ def test_every_label_answers_once(missing, first):
     model = LabelPrivateClassifier(epsilon=2.0, first_share=first, n_trees=5).fit(data)
     assert sum(labels_asked(ledger)) == (200 if missing else 300)
     assert ledger.verify() == []
-    with pytest.raises(pl.BudgetExceeded):
-        model.fit(data)
+    refused(pl.BudgetExceeded, lambda: model.fit(data))
 
 
 def test_a_ledger_of_whole_records_is_refused():
@@ -115,15 +113,13 @@ def test_rows_and_labels_that_do_not_fit_are_refused():
     learner = LabelPrivateClassifier(epsilon=1.0, schema=schema_of())
     with pytest.raises(pl.errors.DataError, match="category"):
         learner.fit(X, np.where(y == "first", "other", y))
-    with pytest.raises(pl.errors.DataError, match="missing column"):
-        learner.fit(X, y, {"a": X["a"]})
+    refused(pl.errors.DataError, lambda: learner.fit(X, y, {"a": X["a"]}), match="missing column")
     with pytest.raises(pl.SchemaError, match="two categories"):
         LabelPrivateClassifier(schema=schema_of(("one",))).plan()
     number = pl.Schema("n", (*schema_of().columns[:2], pl.Column("t", "numeric", "target", 0, 1)))
     with pytest.raises(pl.SchemaError, match="classification"):
         LabelPrivateClassifier(schema=number).plan()
-    with pytest.raises(pl.SchemaError, match="schema is needed"):
-        LabelPrivateClassifier().plan()
+    refused(pl.SchemaError, lambda: LabelPrivateClassifier().plan(), match="schema is needed")
 
 
 # --- what is learned from answers -----------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Multinomial forests: conform, cost what they say, label every leaf once."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 from privledger_learners import MultinomialForestClassifier
 
 import privledger as pl
+from tests.worlds import refused
 
 
 @pytest.fixture
@@ -57,8 +56,7 @@ def test_the_papers_own_budgets(rings):
              "variant": "multinomial"}
     model = MultinomialForestClassifier(epsilon=0.7, **small).fit(X, y)
     assert model.ledger_.spent == pytest.approx(0.6, rel=1e-6)
-    with pytest.raises(pl.BudgetExceeded):
-        MultinomialForestClassifier(epsilon=0.5, **small).fit(X, y)
+    refused(pl.BudgetExceeded, lambda: MultinomialForestClassifier(epsilon=0.5, **small).fit(X, y))
 
 
 def test_delta_buys_more_per_tree(rings):
@@ -66,8 +64,7 @@ def test_delta_buys_more_per_tree(rings):
     pure, approximate = (MultinomialForestClassifier(
         epsilon=1.0, delta=delta, schema=rings[0], variant="multinomial", n_trees=100, depth=10)
         for delta in (0.0, 1e-6))
-    few, many = (one.plan().nodes[-1].node.nodes[0].nodes[0].epsilon
-                 for one in (pure, approximate))
+    few, many = (one.plan().nodes[-1].node.nodes[0].nodes[0].epsilon for one in (pure, approximate))
     assert few == pytest.approx(0.0005, rel=1e-6)
     assert many > 19 * few
     assert pl.epsilon(approximate.plan(), 1e-6) <= 1.0

@@ -1,17 +1,14 @@
 """Lines of learners that could once be changed without a test noticing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from privledger_learners import DiPriMeForestClassifier, JointTreeClassifier
 from privledger_learners.soft_forest import least_leaf
 
 import privledger as pl
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("s", (
-    pl.Column("x", "numeric", "feature", 0.0, 1.0),
-    pl.Column("t", "categorical", "target", categories=("no", "yes"))))
+SCHEMA = schema_of("s", {"x": (0.0, 1.0)}, t=["no", "yes"])
 X = {"x": np.linspace(0.0, 1.0, 60)}
 Y = np.where(X["x"] > 0.5, "yes", "no")
 
@@ -40,5 +37,4 @@ def test_how_many_candidates_there_may_be(candidates, fits):
     if fits:
         learner.plan(SCHEMA)
     else:
-        with pytest.raises(pl.InvalidValue, match="candidates"):
-            learner.plan(SCHEMA)
+        refused(pl.InvalidValue, lambda: learner.plan(SCHEMA), match="candidates")

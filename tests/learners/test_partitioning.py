@@ -1,13 +1,12 @@
 """Partitioning ensembles: conform, cost what they say, refuse what has no sound reading."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from privledger_learners import PrivateEnsembleClassifier
 
 import privledger as pl
 from tests.all_cases import all_cases
+from tests.worlds import protected, refused, schema_of
 
 
 def cut(X, rows):
@@ -117,8 +116,7 @@ def test_structure_never_depends_on_labels_where_features_are_public(rings):
 def test_public_medians_halve_the_leaves():
     from privledger_learners.ensembles.median_trees import public_tree
 
-    schema = pl.Schema("one", (pl.Column("a", "numeric", "feature", 0.0, 1.0),
-                               pl.Column("t", "categorical", "target", categories=("x", "y"))))
+    schema = schema_of("one", {"a": (0.0, 1.0)}, t=["x", "y"])
     bins = pl.questions.Bins(schema, 65534)
     columns = pl.encode_features({"a": np.random.default_rng(0).beta(1, 5, 1600)}, schema)
     tree = public_tree(bins, bins.codes(columns), 4, np.random.default_rng(0))
@@ -152,8 +150,7 @@ def test_setting_one_of_the_transductive_ensemble_is_refused(rings):
     schema, X, y = rings
     with pytest.raises(pl.InvalidValue, match=r"N1 \+ N2"):
         PrivateEnsembleClassifier(epsilon=1.0, schema=schema, setting="pte1").fit(X, y)
-    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0))
-    data = ledger.protect(X, y, schema, unlabelled=True)
+    ledger, data = protected(pl.Budget(9.0), X, y, schema, unlabelled=True)
     with pytest.raises(pl.errors.RelationMismatch):
         PrivateEnsembleClassifier(epsilon=1.0, schema=schema, setting="pte").fit(data)
     assert ledger.spent == 0
@@ -169,10 +166,8 @@ def test_guarded_data_with_missing_labels(rings, setting):
                           public_features=learner.relation == "replace_label")
     learner.fit(data)
     assert learner.score(X, y) > 0.6
-    with pytest.raises(pl.BudgetExceeded):
-        learner.fit(data)
-    with pytest.raises(pl.InvalidValue, match="guarded"):
-        learner.fit(data, None, X)
+    refused(pl.BudgetExceeded, lambda: learner.fit(data))
+    refused(pl.InvalidValue, lambda: learner.fit(data, None, X), match="guarded")
     assert ledger.verify() == []
 
 
@@ -190,9 +185,8 @@ def test_where_every_row_has_a_label(rings, setting):
 def test_semi_supervised_needs_a_table_where_labels_may_be_missing(rings):
     schema, X, y = rings
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
-    with pytest.raises(pl.errors.UnsupportedNode, match="unlabelled=True"):
-        PrivateEnsembleClassifier(epsilon=1.0, schema=schema, setting="sspe1").fit(
-            ledger.protect(X, y, schema))
+    refused(pl.errors.UnsupportedNode, lambda: PrivateEnsembleClassifier(epsilon=1.0, schema=schema,
+            setting="sspe1").fit(ledger.protect(X, y, schema)), match="unlabelled=True")
 
 
 # --- bad input ----------------------------------------------------------------------------------
@@ -205,8 +199,7 @@ def test_unlabelled_rows_of_another_schema_are_refused(rings):
                   {**X, "b": X["b"][:5]}):
         with pytest.raises(pl.errors.DataError):
             learner.fit(X, y, other)
-    with pytest.raises(pl.errors.DataError, match="y"):
-        learner.fit(X, None, X)
+    refused(pl.errors.DataError, lambda: learner.fit(X, None, X), match="y")
     with pytest.raises(pl.InvalidValue, match="spe"):
         PrivateEnsembleClassifier(epsilon=1.0, schema=schema).fit(X, y, X)
 
@@ -225,9 +218,8 @@ def test_numbers_beside_text_stay_numbers(rings):
 @pytest.mark.parametrize("setting", ["spe", "sspe1", "sspe2", "pte"])
 def test_labels_beyond_the_schema_are_refused(rings, setting):
     schema, X, y = rings
-    with pytest.raises(pl.errors.DataError, match="category"):
-        PrivateEnsembleClassifier(epsilon=1.0, schema=schema, setting=setting).fit(
-            X, np.where(y == "in", "inside", y))
+    refused(pl.errors.DataError, lambda: PrivateEnsembleClassifier(epsilon=1.0, schema=schema,
+            setting=setting).fit(X, np.where(y == "in", "inside", y)), match="category")
 
 
 @all_cases("setting", ["spe", "sspe1", "sspe2", "pte"])

@@ -1,7 +1,5 @@
 """How much somebody who follows a fit has to open, and what every name says there."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import sys
@@ -9,18 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import privledger_learners
+import privledger_learners as learners
 import pytest
-from privledger_learners import (
-    DPSIS,
-    DiPriMeForestClassifier,
-    DPBoostRegressor,
-    DPSISTwoStage,
-    JointTreeClassifier,
-    LabelPrivateClassifier,
-    MultinomialForestClassifier,
-    PrivateEnsembleClassifier,
-    SGBDTRegressor,
-)
 
 import privledger
 import privledger as pl
@@ -29,13 +17,13 @@ LEARNERS, CORE = (str(Path(package.__file__).parent) for package in (privledger_
                                                                      privledger))
 MOST_FILES = 95  # of everything; the learners' own part is counted for each of them
 FITS = [
-    (SGBDTRegressor(n_trees=3), 11), (DPBoostRegressor(n_trees=3, depth=2), 9),
-    (JointTreeClassifier(), 8), (DiPriMeForestClassifier(n_trees=3), 9),
-    (MultinomialForestClassifier(n_trees=3), 9), (LabelPrivateClassifier(n_trees=3), 6),
-    (PrivateEnsembleClassifier(n_trees=3), 11),
-    (PrivateEnsembleClassifier(n_trees=3, setting="pte"), 10),
-    (DPSIS(k=2), 4), (DPSISTwoStage(k=2), 4),
-]
+    (learners.SGBDTRegressor(n_trees=3), 11), (learners.DPBoostRegressor(n_trees=3, depth=2), 9),
+    (learners.JointTreeClassifier(), 8), (learners.DiPriMeForestClassifier(n_trees=3), 9),
+    (learners.MultinomialForestClassifier(n_trees=3), 9),
+    (learners.LabelPrivateClassifier(n_trees=3), 6),
+    (learners.PrivateEnsembleClassifier(n_trees=3), 11),
+    (learners.PrivateEnsembleClassifier(n_trees=3, setting="pte"), 10),
+    (learners.DPSIS(k=2), 4), (learners.DPSISTwoStage(k=2), 4)]
 
 
 def table_of(regression):

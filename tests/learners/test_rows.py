@@ -1,29 +1,20 @@
 """A number of rows steers a learner only where it cannot tell a table from its neighbour."""
 
-from __future__ import annotations
-
 import numpy as np
+import privledger_learners as learners
 import pytest
 from attrs import evolve
-from privledger_learners import (
-    DiPriMeForestClassifier,
-    DPBoostClassifier,
-    DPSISTwoStage,
-    JointTreeClassifier,
-    MultinomialForestClassifier,
-    PrivateEnsembleClassifier,
-    SGBDTClassifier,
-)
 
 import privledger as pl
 from tests.all_cases import all_cases
 from tests.bodies import body_of
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("t", (
-    pl.Column("a", "numeric", "feature", 0.0, 1.0), pl.Column("b", "numeric", "feature", 0.0, 1.0),
-    pl.Column("y", "categorical", "target", categories=("no", "yes"))))
-LEARNERS = [DiPriMeForestClassifier, JointTreeClassifier, MultinomialForestClassifier,
-            PrivateEnsembleClassifier, SGBDTClassifier, DPBoostClassifier]
+SCHEMA = schema_of("t", {"a": (0.0, 1.0), "b": (0.0, 1.0)}, y=["no", "yes"])
+LEARNERS = [learners.DiPriMeForestClassifier, learners.JointTreeClassifier,
+            learners.MultinomialForestClassifier,
+            learners.PrivateEnsembleClassifier, learners.SGBDTClassifier,
+            learners.DPBoostClassifier]
 
 
 def table(rows):
@@ -48,8 +39,9 @@ def test_a_true_number_of_rows_is_refused_under_add_remove(kind):
             ledger.protect(*table(rows), schema)
 
 
-@pytest.mark.parametrize("kind", [DiPriMeForestClassifier, JointTreeClassifier,
-                                  MultinomialForestClassifier, PrivateEnsembleClassifier])
+@pytest.mark.parametrize("kind", [learners.DiPriMeForestClassifier, learners.JointTreeClassifier,
+                                  learners.MultinomialForestClassifier,
+                                  learners.PrivateEnsembleClassifier])
 def test_no_plan_follows_a_true_number_of_rows(kind):
     with pytest.raises(pl.errors.RelationMismatch, match="expected_rows"):
         kind(epsilon=1.0, delta=1e-6).plan(evolve(SCHEMA, public_rows=133))
@@ -57,10 +49,11 @@ def test_no_plan_follows_a_true_number_of_rows(kind):
 
 def test_blocks_do_not_follow_a_true_number_of_rows():
     with pytest.raises(pl.errors.RelationMismatch, match="expected_rows"):
-        DPSISTwoStage(epsilon=1.0, k=1).plan(evolve(SCHEMA, public_rows=133))
+        learners.DPSISTwoStage(epsilon=1.0, k=1).plan(evolve(SCHEMA, public_rows=133))
 
 
-@pytest.mark.parametrize("kind", [JointTreeClassifier, MultinomialForestClassifier])
+@pytest.mark.parametrize("kind", [learners.JointTreeClassifier,
+                                  learners.MultinomialForestClassifier])
 def test_a_promise_steers_and_neighbours_are_treated_alike(kind):
     """Neighbouring tables under one promise, which fits neither: the same plan, no comparison."""
     schema = promised(5000)
@@ -71,7 +64,7 @@ def test_a_promise_steers_and_neighbours_are_treated_alike(kind):
     assert plans[0] == plans[1] != kind(epsilon=1.0, delta=1e-6, schema=SCHEMA).plan()
 
 
-@pytest.mark.parametrize("kind", [DiPriMeForestClassifier, JointTreeClassifier])
+@pytest.mark.parametrize("kind", [learners.DiPriMeForestClassifier, learners.JointTreeClassifier])
 def test_a_true_number_steers_where_it_is_public(kind):
     known = evolve(SCHEMA, public_rows=5000)
     learner = kind(epsilon=1.0, relation="replace_one", schema=known)
@@ -82,16 +75,14 @@ def test_a_true_number_steers_where_it_is_public(kind):
 @pytest.mark.parametrize("provenance", ["data", "the table", "counted", "len(X)", "", "Data: len",
                                         "the file: declared"])
 def test_a_promise_that_was_counted_is_refused(provenance):
-    with pytest.raises(pl.errors.DataDerived, match="expected_rows"):
-        promised(134, provenance)
+    refused(pl.errors.DataDerived, lambda: promised(134, provenance), match="expected_rows")
 
 
 @all_cases(("rows", "provenance"), [
     (134, None), (None, "declared"), (134, 7), (True, "declared"), (-1, "declared"),
     (134.0, "declared"), (float("nan"), "declared"), (0, "declared")])
 def test_a_promise_is_whole_and_somebody_stands_for_it(rows, provenance):
-    with pytest.raises(pl.PrivledgerError):
-        promised(rows, provenance)
+    refused(pl.PrivledgerError, lambda: promised(rows, provenance))
 
 
 def test_the_promise_survives_its_file_and_leaves_other_digests_alone():

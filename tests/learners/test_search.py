@@ -1,20 +1,11 @@
 """PrivateSearchCV: one grant for all trials and scores, and nothing kept of the losers."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 
 import numpy as np
+import privledger_learners as learners
 import pytest
-from privledger_learners import (
-    DiPriMeForestClassifier,
-    JointTreeClassifier,
-    JointTreeRegressor,
-    LabelPrivateClassifier,
-    PrivateSearchCV,
-    SGBDTClassifier,
-)
 from privledger_learners.search import expected_trials, success_of
 from scipy.stats import randint
 from sklearn.base import clone
@@ -23,6 +14,7 @@ from sklearn.model_selection import cross_val_score
 import privledger as pl
 from privledger.testing.fitting import recording
 from tests.all_cases import all_cases
+from tests.worlds import protected, refused
 
 RNG = np.random.default_rng(2)
 N = 1500
@@ -40,20 +32,20 @@ GRID = {"depth": [1, 3]}
 
 
 def search(**options):
-    return PrivateSearchCV(JointTreeClassifier(), GRID, **{
+    return learners.PrivateSearchCV(learners.JointTreeClassifier(), GRID, **{
         "epsilon": 4.0, "schema": SCHEMA, "mean_trials": 3.0, **options})
 
 
 @pytest.mark.parametrize(("estimator", "grid", "options"), [
-    (JointTreeClassifier(), GRID, {}),
-    (JointTreeClassifier(), GRID, {"relation": "replace_one", "shape": 1.0}),
-    (JointTreeClassifier(), GRID, {"delta": 1e-6, "shape": -0.5}),
-    (SGBDTClassifier(n_trees=10), {"learning_rate": [0.1, 0.3]}, {"delta": 1e-6}),
-    (DiPriMeForestClassifier(n_trees=1), {"depth": randint(2, 4)},
+    (learners.JointTreeClassifier(), GRID, {}),
+    (learners.JointTreeClassifier(), GRID, {"relation": "replace_one", "shape": 1.0}),
+    (learners.JointTreeClassifier(), GRID, {"delta": 1e-6, "shape": -0.5}),
+    (learners.SGBDTClassifier(n_trees=10), {"learning_rate": [0.1, 0.3]}, {"delta": 1e-6}),
+    (learners.DiPriMeForestClassifier(n_trees=1), {"depth": randint(2, 4)},
      {"n_candidates": 3, "random_state": 1}),
 ], ids=["pure", "replaced", "delta", "gaussian", "drawn"])
 def test_all_trials_and_scores_are_one_grant_of_epsilon(estimator, grid, options):
-    model = PrivateSearchCV(estimator, grid, **{
+    model = learners.PrivateSearchCV(estimator, grid, **{
         "epsilon": 4.0, "schema": SCHEMA, "mean_trials": 3.0, **options})
     with recording() as asked:
         model.fit(X, Y)
@@ -78,7 +70,8 @@ def test_it_finds_what_learns_and_says_about_how_well():
 def test_a_regressor_is_scored_between_public_bounds():
     target = 10 * X["a"]
     for scoring, worst in ((None, -100), ("neg_mean_absolute_error", -10)):
-        model = PrivateSearchCV(JointTreeRegressor(), GRID, epsilon=20.0, schema=NUMBERS,
+        model = learners.PrivateSearchCV(learners.JointTreeRegressor(), GRID, epsilon=20.0,
+                                         schema=NUMBERS,
                                 scoring=scoring, mean_trials=3.0, unaccounted=True).fit(X, target)
         assert worst <= model.best_score_ <= 0
         error = np.abs(model.predict(X) - target)
@@ -90,7 +83,7 @@ def test_the_losers_are_gone():
     """Once the fit is over, the only models that live are the best one's."""
     def living():
         gc.collect()
-        return [one for one in gc.get_objects() if type(one) is JointTreeClassifier
+        return [one for one in gc.get_objects() if type(one) is learners.JointTreeClassifier
                 and hasattr(one, "forest_")]
 
     before = len(living())
@@ -117,10 +110,8 @@ def test_copies_and_pickles_hold_no_ledger():
 
 
 def test_a_ledger_refuses_it_unread_and_charges_what_it_plans():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(3.0))
-    data = ledger.protect(X, Y, SCHEMA)
-    with pytest.raises(pl.BudgetExceeded):
-        search().fit(data)
+    ledger, data = protected(pl.Budget(3.0), X, Y, SCHEMA)
+    refused(pl.BudgetExceeded, lambda: search().fit(data))
     assert ledger.spent == 0
     search(epsilon=2.0).fit(data)
     assert ledger.spent == pytest.approx(2.0)
@@ -151,7 +142,8 @@ def test_the_published_claim_is_shown_beside_the_price():
 @all_cases("wrong", [
     {"epsilon": 0}, {"delta": -1}, {"mean_trials": 0.5}, {"mean_trials": np.nan}, {"shape": -1},
     {"shape": 1e-9}, {"held_out": 1}, {"scoring": "r2"}, {"relation": "replace_label"},
-    {"mode": "loud"}, {"params": {"epsilon": [1.0, 2.0]}}, {"estimator": LabelPrivateClassifier},
+    {"mode": "loud"}, {"params": {"epsilon": [1.0, 2.0]}},
+    {"estimator": learners.LabelPrivateClassifier},
     {"estimator": object()}, {"unaccounted": 1}])
 def test_bad_parameters_are_refused(wrong):
     with recording() as asked, pytest.raises((pl.PrivledgerError, ValueError, TypeError)):

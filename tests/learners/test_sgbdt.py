@@ -1,40 +1,13 @@
 """S-GBDT: what a user sees, on small made-up tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 from sklearn.metrics import roc_auc_score
 
 import privledger as pl
-
-N = 1500
-
-
-def table(classes=None, seed=0):
-    rng = np.random.default_rng(seed)
-    X = {"size": rng.uniform(0, 1, N), "colour": rng.choice(["red", "green", "blue"], N)}
-    X["size"][rng.random(N) < 0.05] = np.nan
-    signal = np.nan_to_num(X["size"], nan=0.3) + 0.5 * (X["colour"] == "red")
-    if classes is None:
-        return X, 10 * signal
-    return X, np.array(classes)[np.digitize(signal, np.quantile(
-        signal, np.linspace(0, 1, len(classes) + 1)[1:-1]))]
-
-
-def schema(target):
-    return pl.Schema("made up", (
-        pl.Column("size", "numeric", "feature", 0, 1, missing=True),
-        pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-        target))
-
-
-NUMBER = pl.Column("y", "numeric", "target", 0, 20)
-
-
-def labels(*categories):
-    return pl.Column("y", "categorical", "target", categories=categories)
+from tests.learners.with_gaps import NUMBER, N, labels, schema, table
+from tests.worlds import protected, refused
 
 
 def test_it_learns_and_its_price_is_its_epsilon():
@@ -76,8 +49,7 @@ def test_prediction_takes_unseen_categories_and_missing_cells():
     {"individual_filter": "gdp", "extra_rounds": 10}, {"relation": "replace_one"},
     {"individual_filter": "renyi", "sampling_rate": 0.3, "extra_rounds": 10},
     {"falling_clip": True, "individual_filter": "gdp"}, {"falling_clip": False},
-    {"start_share": 0.0, "gradient_clip": 0.3}, {"depth": 1}, {"n_trees": 1},
-])
+    {"start_share": 0.0, "gradient_clip": 0.3}, {"depth": 1}, {"n_trees": 1}])
 def test_every_option_stays_inside_its_budget(options):
     X, y = table()
     chosen = {"n_trees": 30, **options}
@@ -92,8 +64,7 @@ def test_late_arrivals_bring_their_own_budget():
     learner = SGBDTRegressor(epsilon=2.0, delta=1e-6, schema=schema(NUMBER), n_trees=40)
     parts = [({k: v[first:last] for k, v in X.items()}, y[first:last])
              for first, last in ((0, 700), (700, N))]
-    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6))
-    data = ledger.protect(*parts[0], schema(NUMBER))
+    ledger, data = protected(pl.Budget(2.0, 1e-6), *parts[0], schema(NUMBER))
     learner.partial_fit(data)
     learner.partial_fit(ledger.append(data, *parts[1]))
     assert learner.n_trees_ == 80
@@ -119,8 +90,7 @@ def test_a_stream_of_plain_tables_stays_within_its_budget():
 @pytest.mark.parametrize("options", [
     {"individual_filter": "renyi", "extra_rounds": 100}, {"extra_rounds": 15},
     {"individual_filter": "gdp", "extra_rounds": 5, "static_noise": True},
-    {"individual_filter": "renyi", "sampling_rate": 0.3, "extra_rounds": 5},
-])
+    {"individual_filter": "renyi", "sampling_rate": 0.3, "extra_rounds": 5}])
 @pytest.mark.parametrize("names", [("a", "b"), None])
 def test_a_stream_reserves_the_extra_rounds_that_it_runs(options, names):
     """The plan held `n_trees` rounds, and the fit asked for the extra ones, too."""
@@ -148,13 +118,11 @@ def test_a_fit_in_a_scope_reserves_the_extra_rounds_that_it_runs():
 
 @pytest.mark.parametrize(("options", "name"), [
     ({"sampling_rate": 0.3}, "individual_filter"), ({"n_trees": 0}, "n_trees"),
-    ({"individual_filter": "gdp", "sampling_rate": 0.3}, "individual_filter"),
-])
+    ({"individual_filter": "gdp", "sampling_rate": 0.3}, "individual_filter")])
 def test_what_no_stream_can_do_is_refused_before_anything_is_opened(options, name):
     X, y = table()
     learner = SGBDTRegressor(1.0, 1e-6, schema(NUMBER), **options)
-    with pytest.raises(pl.InvalidValue, match=name):
-        learner.partial_fit(X, y)
+    refused(pl.InvalidValue, lambda: learner.partial_fit(X, y), match=name)
     assert not hasattr(learner, "stream_scope_")
 
 
@@ -176,8 +144,7 @@ def test_only_the_owner_appends_to_a_guarded_table():
     ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6))
     learner = SGBDTRegressor(epsilon=2.0, delta=1e-6, schema=schema(NUMBER), n_trees=10)
     learner.partial_fit(ledger.protect(X, y, schema(NUMBER)))
-    with pytest.raises(pl.NotGranted, match="append"):
-        learner.partial_fit(X, y)
+    refused(pl.NotGranted, lambda: learner.partial_fit(X, y), match="append")
 
 
 def test_two_learners_share_one_cap_per_record():

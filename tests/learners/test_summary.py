@@ -1,7 +1,5 @@
 """Summaries: what is asked is what was said, answers are labelled, and intervals hold."""
 
-from __future__ import annotations
-
 import math
 import operator
 import sys
@@ -30,14 +28,14 @@ import privledger as pl
 from privledger.plugins import intervals
 from privledger.tables.chunk import Rows
 from tests.all_cases import all_cases
+from tests.worlds import protected, refused, schema_of
 
 SCHEMA = pl.Schema("pay", (
     pl.Column("age", "numeric", "feature", 16, 100, missing=True),
     pl.Column("region", "categorical", "feature", categories=("north", "south")),
     pl.Column("job", "categorical", "feature", categories=("nurse", "clerk", "smith"),
               missing=True),
-    pl.Column("pay", "numeric", "target", 0, 200_000),
-))
+    pl.Column("pay", "numeric", "target", 0, 200_000)))
 LOUD = 1e4
 """An epsilon under which noise is below a thousandth of a row: answers are the table's own."""
 
@@ -102,8 +100,7 @@ def test_values_beyond_narrower_bounds_count_as_the_nearer_one():
 def test_a_public_table_of_cells_names_cells_that_are_there(wrong):
     half = pl.questions.IntervalCells("age", [50.0])
     assert pl.questions.MappedCells([half], [0, 2, 1], 3).count == 3  # the last: missing
-    with pytest.raises(pl.InvalidValue):
-        pl.questions.MappedCells([half], wrong, 3)
+    refused(pl.InvalidValue, lambda: pl.questions.MappedCells([half], wrong, 3))
 
 
 def test_tables_count_every_cell_and_margins_add_up():
@@ -184,8 +181,7 @@ def test_the_plan_is_charged_and_no_more():
     data.ask(ask, epsilon=0.5)
     assert ledger.spent == pytest.approx(forecast.price, rel=1e-9)
     assert ledger.verify() == []
-    with pytest.raises(pl.BudgetExceeded):
-        data.ask(ask, epsilon=1.6)
+    refused(pl.BudgetExceeded, lambda: data.ask(ask, epsilon=1.6))
 
 
 def test_count_and_mean_share_one_answer():
@@ -208,15 +204,13 @@ def test_many_questions_take_gaussian_noise_few_take_laplaces():
 
 def test_a_kept_answer_costs_nothing_the_second_time():
     ledger, data, *_ = guarded(epsilon=2.0)
-    ask = pl.summary(pl.mean("pay"), pl.histogram("job"), by=["region"],
-                     where=pl.col("age") >= 30)
+    ask = pl.summary(pl.mean("pay"), pl.histogram("job"), by=["region"], where=pl.col("age") >= 30)
     first = data.ask(ask, epsilon=0.5, keep=True)
     spent = ledger.spent
     again = data.ask(ask, epsilon=0.5, keep=True)
     assert ledger.spent == spent == pytest.approx(0.5, rel=1e-6)
     assert again.recalled and not first.recalled and again.rows == first.rows
-    other = pl.summary(pl.mean("pay"), pl.histogram("job"), by=["region"],
-                       where=pl.col("age") > 30)
+    other = pl.summary(pl.mean("pay"), pl.histogram("job"), by=["region"], where=pl.col("age") > 30)
     data.ask(other, epsilon=0.5, keep=True)
     assert ledger.spent == pytest.approx(1.0, rel=1e-6)
 
@@ -248,8 +242,7 @@ def test_everything_of_a_person_counts_once_among_the_rows_that_are_asked_about(
     (lambda: pl.summary("mode(pay)"), pl.InvalidValue)])
 def test_what_cannot_be_asked_is_refused_before_anything_is_spent(ask, error):
     ledger, data, *_ = guarded()
-    with pytest.raises(error):
-        data.ask(ask())
+    refused(error, lambda: data.ask(ask()))
     assert ledger.spent == 0
 
 
@@ -261,8 +254,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_spent(ask, error):
     lambda: pl.mean("age", share=0), lambda: pl.mean("age", lower=math.inf),
     lambda: pl.mean("age", weight=2)])
 def test_expressions_refuse_what_means_nothing(make):
-    with pytest.raises(pl.InvalidValue):
-        make()
+    refused(pl.InvalidValue, make)
 
 
 def test_names_that_are_not_public_are_no_groups():
@@ -272,8 +264,7 @@ def test_names_that_are_not_public_are_no_groups():
 
 
 def test_a_chained_comparison_is_refused_with_what_to_write():
-    with pytest.raises(TypeError, match="pl.between"):
-        30 < pl.col("age") < 60  # noqa: B015
+    refused(TypeError, lambda: 30 < pl.col("age") < 60, match="pl.between")
 
 
 def test_texts_say_the_same_as_calls():
@@ -304,9 +295,8 @@ def test_the_answer_as_frames_text_and_html(monkeypatch):
 
 
 def test_nothing_of_a_name_from_outside_runs_in_a_notebook():
-    odd = pl.Schema("odd", (pl.Column("<b>", "categorical", "feature", categories=("<i>", "x")),))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
-    data = ledger.protect({"<b>": ["<i>", "x"]}, None, odd)
+    odd = schema_of("odd", {"<b>": ["<i>", "x"]})
+    _, data = protected(pl.Budget(1.0), {"<b>": ["<i>", "x"]}, None, odd)
     answer = data.ask(pl.summary(pl.count(), by=["<b>"]))
     shown, drawn = answer._repr_html_(), answer.to_svg()
     assert "<b>" not in shown and "<i>" not in shown and "&lt;i&gt;" in shown
@@ -524,8 +514,7 @@ def test_many_quantiles_are_those_of_the_table(relation, delta):
     X, y = table(3000)
     tied = np.where(np.arange(3000) % 3 == 0, 90_000.0, y)
     asked = [i / 20 for i in range(1, 20)]
-    ledger = pl.Ledger.create(None, budget=pl.Budget(2 * LOUD, 0.5), relation=relation)
-    data = ledger.protect(X, tied, SCHEMA, name="t")
+    ledger, data = protected(pl.Budget(2 * LOUD, 0.5), X, tied, SCHEMA, relation=relation, name="t")
     answer = pl.summary(pl.quantile("pay", asked), by=["region"], epsilon=LOUD, delta=delta,
                         where=pl.compare("age", ">", 30)).run(data)
     assert [grant.releases for grant in ledger.state.grants.values()] == [2]

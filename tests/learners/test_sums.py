@@ -1,7 +1,5 @@
 """Learners of a few sums: textbook answers without noise, intervals that cover, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from attrs import evolve
@@ -20,6 +18,7 @@ from sklearn.neighbors import NearestCentroid
 
 import privledger as pl
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 NUMBERS = (pl.Column("a", "numeric", "feature", -6.0, 6.0),
            pl.Column("b", "numeric", "feature", 0.0, 12.0))
@@ -99,8 +98,7 @@ def test_intervals_are_infinite_where_noise_is_all_there_is():
                                   random_state=1).fit(*line(120))
     assert np.isinf(model.standard_errors_).all() and np.isinf(model.intervals()).all()
     assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_)
-    with pytest.raises(pl.InvalidValue):
-        model.intervals(1.0)
+    refused(pl.InvalidValue, lambda: model.intervals(1.0))
 
 
 def test_without_noise_clusters_and_components_are_those_of_the_textbook():
@@ -139,8 +137,7 @@ def test_the_plan_costs_epsilon_and_fits_a_table_with_or_without_a_target(kind, 
 @all_cases("wrong", [
     {"delta": 0.0}, {"epsilon": np.nan}, {"mode": "public"}, {"relation": "replace_label"}])
 def test_bad_parameters_are_refused(kind, wrong):
-    with pytest.raises(pl.PrivledgerError):
-        kind(**{"schema": schema_of(kind), **wrong}).plan()
+    refused(pl.PrivledgerError, lambda: kind(**{"schema": schema_of(kind), **wrong}).plan())
 
 
 @pytest.mark.parametrize(("kind", "wrong"), [
@@ -149,8 +146,7 @@ def test_bad_parameters_are_refused(kind, wrong):
     (LeastSquaresRegressor, {"schema": CLASSES}), (PrivateKMeans, {"schema": None}),
     (LeastSquaresRegressor, {"schema": pl.Schema("l", (LINE.target, *CLASSES.features))})])
 def test_what_cannot_be_asked_is_refused_before_anything_is(kind, wrong):
-    with pytest.raises(pl.PrivledgerError):
-        kind(**{"schema": schema_of(kind), **wrong}).plan()
+    refused(pl.PrivledgerError, lambda: kind(**{"schema": schema_of(kind), **wrong}).plan())
 
 
 def test_few_rows_predict_the_largest_class_or_the_mean():

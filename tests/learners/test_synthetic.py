@@ -1,7 +1,5 @@
 """Synthetic tables: types, frequencies, trees, and what the released tables agree on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from privledger_learners import MarginalSynthesizer
@@ -9,6 +7,7 @@ from privledger_learners.table_tree import coarse_bins, directed, fine_cells, on
 
 import privledger as pl
 from tests.models.kept_learners import CLASSES, NUMBER, table
+from tests.worlds import protected
 
 WIDE = pl.Schema("wide", (
     pl.Column("pay", "numeric", lower=0.0, upper=100_000.0, integer=True),
@@ -123,9 +122,8 @@ def test_its_page_shows_every_column_and_escapes_names():
 def test_people_of_many_rows_are_no_more_than_their_norm_allows():
     """Somebody with four rows in four cells says 1/2 in each: twice a record, not four times."""
     X, y = table(CLASSES, 8000)
-    ledger = pl.Ledger.create(None, budget=pl.Budget(2.0, 1e-6), unit="person",
-                              people_key=b"k" * 32)
-    data = ledger.protect(X, y, CLASSES, people=np.arange(8000) // 4)
+    _, data = protected(pl.Budget(2.0, 1e-6), X, y, CLASSES, unit="person",
+                        people_key=b"k" * 32, people=np.arange(8000) // 4)
     model = MarginalSynthesizer(epsilon=2.0, delta=1e-6).fit(data)
     assert 1600 < model.rows_ < 4400
 
