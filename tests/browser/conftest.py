@@ -1,7 +1,5 @@
 """A real browser that is already on the machine; nothing is ever downloaded."""
 
-from __future__ import annotations
-
 import os
 import shutil
 
@@ -11,8 +9,9 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
+SCHEMA = schema_of("stays", {"stay": (0.0, 60.0)})
 ROUND = pl.Gaussian(20.0)
 FILTER = pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(ROUND, 8))
 
@@ -80,8 +79,7 @@ def lived(path, learner="stay model", name="patients"):
                 session.release(ROUND, handle.sum("stay"))
         parts = pl.Parallel([pl.Gaussian(50.0 + place) for place in range(250)])
         ledger.request(parts, data, learner="departments").close()
-        with pytest.raises(pl.BudgetExceeded):
-            ledger.request(pl.Gaussian(0.5), data, learner="greedy")
+        refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(0.5), data, learner="greedy"))
     return path
 
 

@@ -1,8 +1,6 @@
 """The page of a ledger of people, in a browser: an id is found under the key typed in, and both
 stay in the page."""
 
-from __future__ import annotations
-
 import pytest
 
 import privledger as pl

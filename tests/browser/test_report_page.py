@@ -1,7 +1,5 @@
 """The report in a browser: it opens, unfolds, answers, and stays on its own."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 
@@ -261,8 +259,7 @@ def test_a_finding_leads_to_its_entry_and_on_to_its_grant(visit, ledger, tmp_pat
 def test_totals_are_right_where_single_grants_were_too_many(visit, ledger, monkeypatch, tmp_path):
     monkeypatch.setattr("privledger.reports.page.people.MOST_VALUES", 10)
     place = tmp_path / "totals.html"
-    done = CliRunner().invoke(main, ["report", str(ledger), "-o", str(place),
-                                     "--include-records"])
+    done = CliRunner().invoke(main, ["report", str(ledger), "-o", str(place), "--include-records"])
     assert done.exit_code == 0
     page = visit(place)
     for row in (77, 111):

@@ -18,9 +18,7 @@ SCHEMA = {
     "name": "tiny",
     "columns": [
         {"name": "x", "kind": "numeric", "lower": 0, "upper": 1},
-        {"name": "label", "kind": "categorical", "categories": ["no", "yes"], "role": "target"},
-    ],
-}
+        {"name": "label", "kind": "categorical", "categories": ["no", "yes"], "role": "target"}]}
 RUN = """
 [run]
 learner = "tiny"

@@ -115,8 +115,7 @@ def made(folder: Path) -> dict[str, Path]:
             with ledger.request(plan, data, learner="one", scope=scope) as session:
                 session.release(NOISE, session.filtered().sum("x"))
         count(ledger)
-    caps = (pl.Cap(pl.Budget(0.4, 1e-6), data=NAME),
-            pl.Cap(pl.Budget(0.5, 1e-6), per_window=True))
+    caps = (pl.Cap(pl.Budget(0.4, 1e-6), data=NAME), pl.Cap(pl.Budget(0.5, 1e-6), per_window=True))
     with create("capped", caps=caps) as ledger:
         ledger.open_window("first")
         count(ledger)
@@ -185,8 +184,7 @@ def asked(name: str, folder: Path) -> Iterator[tuple[str, ...]]:
         yield ("report", place, "-o", page, "--force", *more, "--format", "json")
     for kind in ("jsonl", "json", "csv", "dp-event"):
         yield ("export", place, "--as", kind, "-o", page, "--force", "--format", "json")
-    yield ("export", place, "--as", "deployment", "--human", "human.toml", "-o", page,
-           "--force")
+    yield ("export", place, "--as", "deployment", "--human", "human.toml", "-o", page, "--force")
 
 
 _SAME = tuple((re.compile(pattern), to) for pattern, to in (

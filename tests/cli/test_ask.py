@@ -1,7 +1,5 @@
 """`privledger ask`: priced, refused, answered and kept under a ledger."""
 
-from __future__ import annotations
-
 import json
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """audit: a cheat is disproved, an honest learner is not, and neither needs a table."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from types import SimpleNamespace
@@ -58,8 +56,7 @@ def schema_file(run_file, monkeypatch):
 def counted(monkeypatch):
     """A clock of 20 ms a look: how many tables a second has room for depends on no machine."""
     looks = itertools.count()
-    monkeypatch.setattr(locking, "time",
-                        SimpleNamespace(process_time=lambda: 0.02 * next(looks)))
+    monkeypatch.setattr(locking, "time", SimpleNamespace(process_time=lambda: 0.02 * next(looks)))
 
 
 def test_a_leak_is_disproved(call, as_json, schema_file):

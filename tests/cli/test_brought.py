@@ -1,7 +1,5 @@
 """Commands that other packages bring: found by name, loaded when called, never in our way."""
 
-from __future__ import annotations
-
 import sys
 import types
 from importlib.metadata import EntryPoint

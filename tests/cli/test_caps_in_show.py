@@ -1,13 +1,12 @@
 """The JSON of `show` tells each cap, and every charge in the unit in which charges add up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import privledger as pl
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SCHEMA = schema_of("s", {"x": (0.0, 1.0)})
 
 
 @pytest.mark.parametrize(("kind", "delta", "node"), [
@@ -31,8 +30,7 @@ def test_caps_and_charges_add_up_and_so_many_more_fit(as_json, tmp_path, kind, d
         assert 0 < cap["spent"] < cap["epsilon"] == 0.8 and 0 < cap["share"] <= cap["full"] < 1
         for _ in range(cap["times"]):
             ledger.request(node, data, labels={"team": "a"}).close()
-        with pytest.raises(pl.BudgetExceeded):
-            ledger.request(node, data, labels={"team": "a"})
+        refused(pl.BudgetExceeded, lambda: ledger.request(node, data, labels={"team": "a"}))
 
 
 def test_before_the_first_grant_all_of_a_cap_is_left(as_json, tmp_path):

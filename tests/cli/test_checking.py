@@ -1,7 +1,5 @@
 """verify and check: every exit code, every rule, closed on anything unreadable."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -11,6 +9,7 @@ import privledger as pl
 from privledger import gate
 from tests.bodies import body_of
 from tests.doctored import doctor
+from tests.worlds import schema_of
 
 
 def rules(found):
@@ -58,8 +57,7 @@ def test_a_cut_tail_is_found_by_the_receipt(call, as_json, ledger_file, tmp_path
 @pytest.mark.parametrize("changes", [{"uuid": "another"}, {"head": "0" * 64}])
 def test_another_ledger_or_history_is_found(as_json, ledger_file, tmp_path, changes):
     receipt = write_receipt(tmp_path / "receipt.json", ledger_file, **changes)
-    assert rules(as_json("verify", ledger_file, "--receipt", receipt)) == [
-        "receipt-is-in-history"]
+    assert rules(as_json("verify", ledger_file, "--receipt", receipt)) == ["receipt-is-in-history"]
 
 
 def test_an_old_copy_that_went_another_way_is_found(call, make_ledger, spend, tmp_path):
@@ -92,8 +90,7 @@ CASES = [
     ("max_delta = 1e-6", "max_delta = 1e-9", "over-delta"),
     ("max_delta = 1e-6", 'max_delta = 1e-6\nrelation = "replace_one"', "wrong-relation"),
     ("max_delta = 1e-6", 'max_delta = 1e-6\nlearners = ["other"]', "learner-not-allowed"),
-    ("max_delta = 1e-6", 'max_delta = 1e-6\nmechanisms = ["Laplace"]', "mechanism-not-allowed"),
-]
+    ("max_delta = 1e-6", 'max_delta = 1e-6\nmechanisms = ["Laplace"]', "mechanism-not-allowed")]
 
 
 @pytest.mark.parametrize("subject", ["ledger", "run"])
@@ -118,7 +115,7 @@ def test_simulation_is_refused_unless_allowed(call, as_json, make_ledger, tmp_pa
 
 def test_asserted_queries_and_nodes_are_refused_unless_allowed(call, as_json, tmp_path, policy):
     path = tmp_path / "asserted.ledger"
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"x": (0.0, 1.0)})
     with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="basic") as ledger:
         data = ledger.protect({"x": np.linspace(0, 1, 9)}, schema=schema)
         noise = pl.Laplace(scale=10.0, l1_sensitivity=1.0)
@@ -140,8 +137,7 @@ def test_asserted_queries_and_nodes_are_refused_unless_allowed(call, as_json, tm
     "[policy]\nmax_epsilon = 1\nmax_delta = 0\nlearners = 'tiny'\n",
     "[policy]\nmax_epsilon = 1\nmax_delta = 0\nmechanisms = ['Gausian']\n",
     "[policy]\nmax_epsilon = 1\nmax_delta = 0\nrelation = 'any'\n",
-    "[policy]\nmax_epsilon = 1\nmax_delta = 0\n[more]\n",
-])
+    "[policy]\nmax_epsilon = 1\nmax_delta = 0\n[more]\n"])
 def test_a_policy_that_cannot_be_understood_is_2(call, ledger_file, tmp_path, text):
     place = tmp_path / "policy.toml"
     place.write_text(text, encoding="latin-1")
@@ -168,8 +164,7 @@ def test_what_is_no_ledger_is_3(call, as_json, tmp_path, policy, content):
     "UPDATE entries SET body = '[]' WHERE position = 3",
     "UPDATE entries SET body = 'no json' WHERE position = 3",
     "DELETE FROM entries WHERE position = 0",
-    "DELETE FROM entries",
-])
+    "DELETE FROM entries"])
 def test_an_edited_ledger_is_3(call, ledger_file, policy, statement):
     tamper(ledger_file, statement)
     assert call("check", ledger_file, "--policy", policy).exit_code == 3

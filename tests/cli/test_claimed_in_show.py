@@ -1,7 +1,5 @@
 """`show` puts what a paper claims beside what was charged. A claim is a note, never a price."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -11,15 +9,13 @@ import privledger as pl
 from tests.all_cases import all_cases
 from tests.alone import verify_history
 from tests.bodies import body_of
+from tests.worlds import schema_of
 
 verify_alone = verify_history.main
 
-SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                         pl.Column("y", "numeric", "target", 0.0, 1.0)))
+SCHEMA = schema_of("s", {"x": (0.0, 1.0)}, y=(0.0, 1.0))
 X, Y = {"x": np.linspace(0, 1, 60)}, np.linspace(0, 1, 60)
-CLASSES = pl.Schema("c", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                          pl.Column("z", "numeric", "feature", 0.0, 1.0),
-                          pl.Column("y", "categorical", "target", categories=("n", "p"))))
+CLASSES = schema_of("c", {"x": (0.0, 1.0), "z": (0.0, 1.0)}, y=["n", "p"])
 
 
 def granted(path, claimed, *, delta=1e-6, budget_delta=1e-6):

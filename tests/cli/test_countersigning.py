@@ -1,7 +1,5 @@
 """A witness signs one history of a ledger and no second one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -16,8 +14,9 @@ from privledger.cli.app import main
 from privledger.ledger.checkpoint import begins_with, consistency, root
 from privledger.reports.receipt import check_signature
 from tests.standalone.test_proofs import some
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 
 
 @given(st.integers(1, 60), st.data())
@@ -92,8 +91,7 @@ def test_a_ledger_that_grows_is_witnessed_again_and_again(owner):
     assert owner.witness(second)[0] == 3  # no proof
     assert owner.witness(second, "--proof", owner.proof(first))[0] == 0
     # The countersigned receipt is one: the ledger is compared with it.
-    assert CliRunner().invoke(main, ["verify", owner.path, "--receipt",
-                                     str(signed)]).exit_code == 0
+    assert CliRunner().invoke(main, ["verify", owner.path, "--receipt", str(signed)]).exit_code == 0
 
 
 def test_a_second_history_is_refused(owner, tmp_path):

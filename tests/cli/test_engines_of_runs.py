@@ -1,7 +1,5 @@
 """`run --engine`: the same run on chunks, from the command line and from run files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from privledger.cli import main
 from privledger.engines.engine_choice import EngineChoice
 from privledger.errors import InvalidPlan, InvalidValue
 from privledger.runs import RunFile
+from tests.worlds import refused
 
 SCHEMA = {"name": "t", "target": "y", "columns": [
     {"name": "x", "kind": "numeric", "lower": 0, "upper": 1},
@@ -87,8 +86,7 @@ def test_without_an_engine_a_run_is_in_memory(place):
     (["--workers", "2"], "--engine"), (["--spool", "s"], "--engine"),
     (["--engine", "local", "--scheduler", "tcp://127.0.0.1:1"], "scheduler"),
     (["--engine", "dask", "--scheduler", "tls://h:1", "--workers", "2"], "workers"),
-    (["--engine", "dask", "--tls-ca", "t.csv"], "tls_ca"),
-])
+    (["--engine", "dask", "--tls-ca", "t.csv"], "tls_ca")])
 def test_options_that_do_not_go_together_are_refused_first(place, arguments, named):
     write(place)
     made = run(*arguments)
@@ -106,17 +104,14 @@ def test_a_holdout_beside_an_engine_is_refused_by_name(place):
 @pytest.mark.parametrize(("given", "named"), [
     ({}, "name"), ({"name": "ray"}, "name"), ({"name": "local", "threads": 2}, "key"),
     ({"name": "local", "spool": 3}, "spool"), ({"name": "dask", "scheduler": ""}, "scheduler"),
-    ({"name": "dask", "tls_ca": "a", "tls_cert": "b", "tls_key": "c"}, "tls_ca"),
-])
+    ({"name": "dask", "tls_ca": "a", "tls_cert": "b", "tls_key": "c"}, "tls_ca")])
 def test_a_table_of_an_engine_is_checked(given, named):
-    with pytest.raises(InvalidPlan, match=named):
-        EngineChoice.of(given, Path())
+    refused(InvalidPlan, lambda: EngineChoice.of(given, Path()), match=named)
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", float("nan"), 10**9])
 def test_workers_are_a_count(workers):
-    with pytest.raises(InvalidValue):
-        EngineChoice.of({"name": "local", "workers": workers}, Path())
+    refused(InvalidValue, lambda: EngineChoice.of({"name": "local", "workers": workers}, Path()))
 
 
 def test_files_of_a_run_file_lie_beside_it_and_options_go_over_them(place):

@@ -1,7 +1,5 @@
 """What every reading command says of twelve ledgers is what it said: `surfaces.py` renews it."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

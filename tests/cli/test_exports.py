@@ -1,7 +1,5 @@
 """CSV that adds up, and events for every ledger."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

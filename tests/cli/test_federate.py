@@ -1,7 +1,5 @@
 """`privledger federate`: the commands of the tour, in real processes, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -140,8 +138,7 @@ def test_nobody_there_and_nobody_of_the_roster(folder):
     ("[federation]", "[federation]\npatience = -1"),
     ("[federation]", "[federation]\nattempts = true"),
     ("[federation]", "[federation]\npatience = nan"),
-    ("[data]", '[data]\ntable = "south.csv"'), ("[data]", '[engine]\nname = "dask"\n[data]'),
-])
+    ("[data]", '[data]\ntable = "south.csv"'), ("[data]", '[engine]\nname = "dask"\n[data]')])
 def test_a_wrong_run_file_is_refused(folder, old, new):
     (folder / "wrong.toml").write_text((folder / "run.toml").read_text().replace(old, new))
     done = run(folder, "federate", "plan", "wrong.toml")

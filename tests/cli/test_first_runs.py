@@ -1,7 +1,5 @@
 """Two first runs beside each other: one makes the ledger, the other goes on with it."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

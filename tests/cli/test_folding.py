@@ -1,7 +1,5 @@
 """What `show` and `diff` fold so that a ledger fits a screen, and that no number is lost by it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -9,9 +7,9 @@ import privledger as pl
 from privledger.ledger.view import ReleaseLine
 from privledger.reports.changes import MOST_CHANGES, Change, Changes, briefly
 from privledger.reports.outline import gist, outline, released_line, reserved_line
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                         pl.Column("y", "numeric", "target", 0.0, 1.0)))
+SCHEMA = schema_of("s", {"x": (0.0, 1.0)}, y=(0.0, 1.0))
 X, Y = {"x": np.linspace(0, 1, 60)}, np.linspace(0, 1, 60)
 
 
@@ -52,11 +50,7 @@ def test_questions_are_added_up():
 @pytest.fixture(scope="module")
 def fourteen(tmp_path_factory):
     """A ledger of fourteen grants; commands only read it."""
-    from privledger_learners import (
-        DPBoostRegressor,
-        JointTreeRegressor,
-        SGBDTRegressor,
-    )
+    from privledger_learners import DPBoostRegressor, JointTreeRegressor, SGBDTRegressor
 
     path = tmp_path_factory.mktemp("folding") / "fourteen.ledger"
     with pl.Ledger.create(path, budget=pl.Budget(40.0, 1e-5), filter="zcdp") as ledger:

@@ -1,7 +1,5 @@
 """`whatif --how-many` and `check --warn-at`: in units, exact, held against the ledger itself."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -15,8 +13,9 @@ from privledger.cli.app import main
 from privledger.graph import cost_of
 from privledger.ledger.events import Granted
 from privledger.ledger.view_charges import forecast, fullness
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 COUNT = pl.Gaussian(20.0)
 
 

@@ -1,7 +1,5 @@
 """What an answer was compared with, and copies of one ledger that went different ways."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -157,7 +155,6 @@ def test_a_ledger_rewritten_from_its_beginning_under_its_old_name_is_a_fork(book
 @pytest.mark.parametrize(("first", "second", "found"), [
     ("", "", None), ("ab", "ab", None), ("ab", "abc", (2, 2, 3, False)),
     ("", "a", (0, 0, 1, False)), ("abc", "abd", (2, 3, 3, True)),
-    ("abc", "xbc", (0, 3, 3, True)), ("abcd", "ax", (1, 4, 2, True)),
-])
+    ("abc", "xbc", (0, 3, 3, True)), ("abcd", "ax", (1, 4, 2, True))])
 def test_where_two_histories_part(first, second, found):
     assert divergence(iter(first), iter(second)) == found

@@ -1,7 +1,5 @@
 """check for CI: plans without data, receipts, heads, policies found, and what CI systems read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,6 +12,7 @@ from privledger.gate import RULES
 from privledger.reports.ci import FORMATS, Outcome, ci_text, summary
 from tests.all_cases import all_cases
 from tests.doctored import doctor
+from tests.worlds import protected, schema_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,8 +58,7 @@ def test_parameters_are_checked(call, run_file, policy):
 
 
 @pytest.mark.parametrize("wrong", [
-    ("check",), ("check", "--learner", "tiny"), ("check", "--learner", "tiny", "--epsilon", "1"),
-])
+    ("check",), ("check", "--learner", "tiny"), ("check", "--learner", "tiny", "--epsilon", "1")])
 def test_half_a_learner_is_2(call, wrong, policy):
     assert call(*wrong, "--policy", policy).exit_code == 2
 
@@ -91,8 +89,7 @@ MORE = [
     ("[policy.data.people]\nmax_epsilon = 1.0\nmax_delta = 1e-9", "data-over-delta"),
     ('relation = ["replace_one"]', "wrong-relation"), ("min_delta = 1e-6", None),
     ('isolation = ["guarded"]', None),
-    ("[policy.data.others]\nmax_epsilon = 0.1\nmax_delta = 0", None),
-]
+    ("[policy.data.others]\nmax_epsilon = 0.1\nmax_delta = 0", None)]
 
 
 @pytest.mark.parametrize("subject", ["ledger", "run"])
@@ -147,7 +144,7 @@ def test_windows_that_were_opened(call, as_json, make_ledger, tmp_path, policy):
 
 def test_asserted_zcdp_is_asserted(as_json, tmp_path, policy, spend):
     path = tmp_path / "z.ledger"
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"x": (0.0, 1.0)})
     with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="zcdp") as ledger:
         ledger.request(pl.AssertedZCDP(0.001, "so"), ledger.protect({"x": [0.5]}, schema)).close()
     assert rules(as_json("check", path, "--policy", policy)) == ["asserted-node"]
@@ -169,8 +166,7 @@ def test_the_ledger_s_own_policy_counts(as_json, tmp_path, run_file, policy, cal
     "windows = 'a'", "windows = ['']", "require_receipt = 1", "data = 3", "data.a = 3",
     "[policy.data.a]\nmax_epsilon = 1", "[policy.data.a]\nmax_epsilon = 0\nmax_delta = 0",
     "[policy.data.a]\nmax_epsilon = 1\nmax_delta = 0\nmore = 1", "relation = []\nx = 1",
-    "relation = ['any']", "relation = 3",
-])
+    "relation = ['any']", "relation = 3"])
 def test_a_policy_that_cannot_be_understood_is_2(call, ledger_file, policy, line):
     policy.write_text(policy.read_text() + line + "\n", encoding="utf-8")
     page = call("check", ledger_file, "--policy", policy)
@@ -237,9 +233,8 @@ def test_an_edited_counter_is_found(call, as_json, ledger_file, tmp_path):
 
 
 def test_the_counter_counts_what_moved():
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
-    data = ledger.protect({"x": [0.5]}, schema)
+    schema = schema_of("t", {"x": (0.0, 1.0)})
+    ledger, data = protected(pl.Budget(1.0, 1e-6), {"x": [0.5]}, schema)
     counts = [ledger.receipt.counter]
     ledger.request(pl.Gaussian(20.0), data).close()
     counts.append(ledger.receipt.counter)
@@ -363,8 +358,7 @@ def outcomes(subject, kind, call, *more):
 
 @pytest.mark.parametrize(("code", "make"), [
     (0, lambda f: f["ledger"]), (1, lambda f: f["ledger"]), (3, lambda f: f["broken"]),
-    (5, lambda f: f["empty"]), (2, lambda f: f["ledger"]),
-])
+    (5, lambda f: f["empty"]), (2, lambda f: f["ledger"])])
 @pytest.mark.parametrize("kind", FORMATS)
 def test_ci_formats_tell_every_outcome(call, code, make, kind, ledger_file, make_ledger, policy,
                                        tmp_path, monkeypatch):

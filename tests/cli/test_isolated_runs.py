@@ -1,7 +1,5 @@
 """`run` isolates what is not shipped; `--model` keeps, `predict` reads back."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -56,8 +54,7 @@ def stranger(tmp_path, monkeypatch):
     info = site / "stranger-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[privledger.learners]\n"
-                                           "counting = honest:Counting\n")
+    (info / "entry_points.txt").write_text("[privledger.learners]\n" "counting = honest:Counting\n")
     shutil.copy(PLUGINS / "honest.py", site)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delitem(sys.modules, "honest", raising=False)

@@ -1,7 +1,5 @@
 """What a learner says when it fails is not passed on: it could quote a record."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,19 +1,18 @@
 """`show` of a long history: its hashes, its own totals and its last grants, and it says so."""
 
-from __future__ import annotations
-
 import pytest
 
 import privledger as pl
 from privledger.reports import spend
 from tests.doctored import doctor
+from tests.worlds import schema_of
 
 
 @pytest.fixture
 def long(tmp_path, monkeypatch):
     monkeypatch.setattr(spend, "LONG", 40)
     path = tmp_path / "long.ledger"
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"x": (0.0, 1.0)})
     with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="gdp") as ledger:
         data = ledger.protect({"x": [0.5]}, schema, name="t")
         for number in range(30):
@@ -44,8 +43,7 @@ def test_what_was_not_priced_again_is_said_first(call, as_json, long):
 @pytest.mark.parametrize("statement", [
     "UPDATE entries SET body = replace(body, 'l7', 'l8') WHERE position = 24",
     "UPDATE entries SET hash = replace(hash, 'a', 'b') WHERE position = 50",
-    "DELETE FROM entries WHERE position = 30",
-])
+    "DELETE FROM entries WHERE position = 30"])
 def test_a_broken_chain_is_found(call, long, statement):
     doctor(long, statement)
     page = call("show", long)

@@ -1,7 +1,5 @@
 """What commands hold in memory of a long history: columns and what grants share, not records."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

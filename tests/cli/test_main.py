@@ -1,7 +1,5 @@
 """The group: help without heavy imports, documentation of every command, the demo."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from privledger.cli import main
 from privledger.cli.app import COMMANDS
 from privledger.reports import clean, plain
 from tests.all_cases import all_cases
+from tests.worlds import schema_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -45,8 +44,7 @@ def test_every_command_has_help_and_a_format(call, command):
 def test_help_starts_without_heavy_imports():
     code = ("import sys, privledger.cli; "
             "print([m for m in ('sklearn', 'pandas', 'rich', 'networkx') if m in sys.modules])")
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                           check=True)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
@@ -130,8 +128,7 @@ def test_learners_grants_and_tables_are_completed(make_ledger, tmp_path):
 def test_what_moves_a_cursor_is_not_completed(tmp_path):
     with pl.Ledger.create(tmp_path / "l", budget=pl.Budget(1.0, 1e-6)) as ledger:
         for name in ("plain", "p\x1b[2J"):
-            ledger.protect({"x": [0.5]}, pl.Schema("t", (
-                pl.Column("x", "numeric", "feature", 0, 1),)), name=name)
+            ledger.protect({"x": [0.5]}, schema_of("t", {"x": (0, 1)}), name=name)
     assert completed("record", tmp_path / "l", "--data", "p") == ["plain"]
 
 

@@ -1,7 +1,5 @@
 """What happens to somebody who meets the command line for the first time."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -15,6 +13,7 @@ import privledger as pl
 from privledger.cli import report
 from privledger.cli import run as run_module
 from privledger.cli.app import main
+from tests.worlds import refused
 
 PROGRAM = "from privledger.cli import main; main()"
 NOWHERE = "/proc/privledger-receipt.json"  # a folder in which even root makes no file
@@ -134,8 +133,7 @@ def test_it_runs_as_a_module():
 
 def test_an_engine_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"pip install 'privledger\[dask\]'"):
-        pl.engines.Dask(None)
+    refused(ImportError, lambda: pl.engines.Dask(None), match=r"pip install 'privledger\[dask\]'")
 
 
 def test_a_warning_is_one_line_without_a_line_of_code(tmp_path):

@@ -1,15 +1,14 @@
 """An option, or a key of a run or policy file, that nothing would look at is an error."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 import privledger as pl
 from tests.cli.conftest import POLICY, RUN
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 
 
 @pytest.fixture
@@ -60,8 +59,7 @@ def node(tmp_path):
     ("run RUN --limit memory_mb=500", "--limit"),
     ("run RUN --no-isolate --isolate-timeout 3", "--isolate-timeout"),
     ("plan RUN --no-isolate --limit memory_mb=500", "--limit"),
-    ("run RUN --ledger BOOK --new-ledger", "--new-ledger"),
-])
+    ("run RUN --ledger BOOK --new-ledger", "--new-ledger")])
 def test_an_option_that_nothing_would_look_at_is_an_error(line, option, call, run_file, policy,
                                                           book, node):
     places = {"BOOK": book, "RUN": run_file, "POLICY": policy, "NODE": node,
@@ -76,8 +74,7 @@ def test_an_option_that_nothing_would_look_at_is_an_error(line, option, call, ru
 
 @pytest.mark.parametrize(("more", "key"), [
     ("[isolation]\nmemory_mb = 500\n", "[isolation]"),
-    ('[ledger]\nfilter = "basic"\n', "failure"),
-])
+    ('[ledger]\nfilter = "basic"\n', "failure")])
 @pytest.mark.parametrize("command", ["plan", "run", "check"])
 def test_a_key_of_a_run_file_that_nothing_would_look_at_is_an_error(more, key, command, call,
                                                                     run_file, policy):
@@ -95,8 +92,7 @@ def test_a_key_of_a_run_file_that_nothing_would_look_at_is_an_error(more, key, c
 @pytest.mark.parametrize(("more", "key"), [
     ('isolation = ["guarded"]\nforeign = ["opacus"]\n', "foreign"),
     ("least_honest = 2\nforbid_shared_noise = true\n", "least_honest"),
-    ('mechanisms = ["Gaussian", "Asserted"]\n', "mechanisms"),
-])
+    ('mechanisms = ["Gaussian", "Asserted"]\n', "mechanisms")])
 def test_a_rule_that_another_one_leaves_nothing_to_say_is_an_error(more, key, call, book, tmp_path):
     policy = tmp_path / "p.toml"
     policy.write_text(POLICY + more, encoding="utf-8")

@@ -1,7 +1,5 @@
 """What plan, check and whatif say of a run is what its ledger would decide: caps included."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -15,6 +13,7 @@ from privledger.cli import main
 from privledger.ledger.view_timeline import timeline
 from tests.alone import verify_history
 from tests.standalone.conftest import exported
+from tests.worlds import protected, schema_of
 
 SCHEMA = {"name": "t", "target": "y", "columns": [
     {"name": "a", "kind": "numeric", "lower": 0, "upper": 1},
@@ -94,7 +93,7 @@ def test_whatif_without_a_table_asks_every_cap(place):
 def test_would_grant_is_the_grants_decision_and_writes_nothing():
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp", caps=[
         pl.Cap(pl.Budget(0.3, 1e-6), labels={"team": "a"})])
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("t", {"x": (0, 1)})
     data = ledger.protect({"x": np.linspace(0, 1, 20)}, schema, name="t")
     for noise in np.geomspace(2.0, 60.0, 12):
         for labels in ({}, {"team": "a"}):
@@ -114,7 +113,7 @@ def test_the_policy_of_a_ledger_is_asked():
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp",
                               policy=pl.Policy(max_epsilon=1.0, max_delta=1e-6,
                                                mechanisms=("Laplace",)))
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("t", {"x": (0, 1)})
     data = ledger.protect({"x": [0.5]}, schema)
     assert isinstance(ledger.would_grant(pl.Gaussian(50.0), data), pl.errors.PolicyViolation)
     assert ledger.would_grant(pl.Laplace(50.0), data) is None
@@ -123,7 +122,7 @@ def test_the_policy_of_a_ledger_is_asked():
 def test_what_refused_is_in_the_history(tmp_path):
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp", caps=[
         pl.Cap(pl.Budget(0.3, 1e-6), labels={"team": "a"})])
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("t", {"x": (0, 1)})
     data = ledger.protect({"x": [0.5]}, schema)
     with pytest.raises(pl.BudgetExceeded) as refusal:
         ledger.request(pl.Gaussian(8.0), data, labels={"team": "a"})
@@ -139,14 +138,11 @@ def test_what_refused_is_in_the_history(tmp_path):
 
 def test_a_plan_that_costs_more_here_is_told_both_numbers():
     """JointTree .3 costs .6 in a gdp ledger; "a plan of epsilon .741 would fit" was no help."""
-    schema = pl.Schema("p", (pl.Column("age", "numeric", "feature", 0, 120),
-                             pl.Column("bmi", "numeric", "feature", 10, 60),
-                             pl.Column("y", "categorical", "target", categories=("no", "yes"))))
+    schema = schema_of("p", {"age": (0, 120), "bmi": (10, 60)}, y=["no", "yes"])
     rng = np.random.default_rng(0)
     X = {"age": rng.uniform(18, 90, 300), "bmi": rng.normal(27, 5, 300)}
     y = np.where(X["age"] > 55, "yes", "no")
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-5), filter="gdp")
-    data = ledger.protect(X, y, schema)
+    _, data = protected(pl.Budget(1.0, 1e-5), X, y, schema, filter="gdp")
     JointTreeClassifier(epsilon=0.1, schema=schema).fit(data)
     with pytest.raises(pl.BudgetExceeded) as refusal:
         JointTreeClassifier(epsilon=0.6, schema=schema).fit(data)

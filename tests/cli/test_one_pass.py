@@ -1,7 +1,5 @@
 """What `check` and `verify` gather beside the audit is what the slow report says."""
 
-from __future__ import annotations
-
 import sys
 
 import attrs
@@ -17,6 +15,7 @@ from privledger.ledger.view_charges import fullness
 from privledger.reports import ledger_report, receipt_is_in_history, survey
 from privledger.storage import MemoryStore, store_at
 from tests.bodies import body_of
+from tests.worlds import protected, refused
 
 SCHEMA = pl.Schema.from_dict({
     "name": "t", "expected_rows": 20, "expected_rows_provenance": "public", "columns": [
@@ -40,20 +39,17 @@ def hand_back(ledger, data):
 
 def ledger_with_everything(path):
     """Grants of every fate, a scope, an asserted query, a correction, two tables."""
-    ledger = pl.Ledger.create(path, budget=pl.Budget(50.0, 1e-6), filter="gdp",
-                              relation="add_remove")
-    first = ledger.protect(X, SCHEMA, name="one")
+    ledger, first = protected(pl.Budget(50.0, 1e-6), X, SCHEMA, place=path, filter="gdp",
+                              relation="add_remove", name="one")
     second = ledger.protect(X, SCHEMA, name="two")
     noise = pl.Gaussian(5.0)
     for number in range(4):
         with ledger.request(noise, first, learner=f"count{number % 2}") as session:
             session.release(noise, first.count())
     ledger.request(noise, second, learner="nothing released").close()
-    with pytest.raises(ZeroDivisionError):
-        hand_back(ledger, second)
+    refused(ZeroDivisionError, lambda: hand_back(ledger, second))
     ledger.open_window("2027")
-    with pytest.raises(ZeroDivisionError):
-        fail(ledger, second)
+    refused(ZeroDivisionError, lambda: fail(ledger, second))
     cap = pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(pl.Gaussian(20.0), 3))
     with ledger.request(cap, first, learner="sums") as session:
         handle = session.filtered(cap)
@@ -139,10 +135,8 @@ def test_a_simulation_is_not_private_in_one_pass():
 
 
 def test_what_was_only_handed_back_is_nothing_to_check():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 1e-6), filter="gdp")
-    data = ledger.protect(X, SCHEMA, name="one")
-    with pytest.raises(ZeroDivisionError):
-        hand_back(ledger, data)
+    ledger, data = protected(pl.Budget(9.0, 1e-6), X, SCHEMA, filter="gdp", name="one")
+    refused(ZeroDivisionError, lambda: hand_back(ledger, data))
     assert not survey(ledger._history.store).live
     assert survey(ledger._history.store).facts.data == ()
     ledger.request(pl.Gaussian(9.0), data).close()
@@ -186,8 +180,7 @@ def test_rows_fold_to_what_entries_fold_to(tmp_path, compact):
     lambda row: (row[0] + 1, *row[1:]),
     lambda row: (row[0], row[1], row[2], "0" * 64, row[4]),
     lambda row: (row[0], "window", *row[2:]),
-    lambda row: (row[0], row[1], None, *row[3:]),
-])
+    lambda row: (row[0], row[1], None, *row[3:])])
 def test_doctored_rows_do_not_fold(tmp_path, doctor):
     ledger, _ = ledger_with_everything(tmp_path / "all.ledger")
     rows = list(ledger._history.store.rows())
@@ -202,8 +195,7 @@ def test_opening_without_a_checkpoint_names_the_fault(tmp_path):
     store._entries = ledger._history.store.read()
     edited = decode(store._entries[3].event.kind, {"edited": True})
     store._entries[3] = attrs.evolve(store._entries[3], event=edited, text="")
-    with pytest.raises(pl.errors.LedgerCorrupt, match="entry 3 was edited"):
-        History(store).refresh()
+    refused(pl.errors.LedgerCorrupt, lambda: History(store).refresh(), match="entry 3 was edited")
     again = store_at(tmp_path / "all.ledger", read_only=True)
     assert History(again, writable=False).refresh().position == ledger.receipt.entries - 1
 

@@ -1,7 +1,5 @@
 """One table under two ledgers is noticed; nothing else is."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -10,8 +8,9 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli.app import main
+from tests.worlds import schema_of
 
-SMALL = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SMALL = schema_of("one", {"x": (0.0, 1.0)})
 KEY = b"a secret of the organisation"
 
 

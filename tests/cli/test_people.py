@@ -1,7 +1,5 @@
 """People from run files, on the command line, in exports and on pages."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -120,8 +118,7 @@ def test_who_is_not_known_is_not_named(folder, call):
 @pytest.mark.parametrize("change", [
     ('people_key = "people.key"', ""), ('people_key = "people.key"', 'people_key = "absent"'),
     ('people_key = "people.key"', 'people_key = "people.key"\nunit = "row"'),
-    ('people_key = "people.key"', 'people_key = "people.key"\nunit = "house"'),
-])
+    ('people_key = "people.key"', 'people_key = "people.key"\nunit = "house"')])
 def test_what_a_run_file_has_to_say_about_people(folder, call, change):
     (folder / "run.toml").write_text(RUN.replace(*change))
     assert call("run", folder / "run.toml").exit_code != 0

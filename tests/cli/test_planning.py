@@ -11,6 +11,7 @@ import privledger as pl
 from privledger.cli import plan, run
 from privledger.errors import InvalidPlan, InvalidValue
 from privledger.runs import RunFile
+from tests.worlds import refused, schema_of
 
 
 def edit(path: Path, old: str, new: str) -> Path:
@@ -130,8 +131,7 @@ BAD = [
     ('schema = "schema.json"', 'schema = "missing.json"', "missing.json"),
     ("[run]", "[run", "TOML"),
     ("[ledger]", "[evaluate]\npublic = true\nholdout = 1.5\n[ledger]", "holdout"),
-    ("[ledger]", "[evaluate]\npublic = true\n[ledger]", "test or holdout"),
-]
+    ("[ledger]", "[evaluate]\npublic = true\n[ledger]", "test or holdout")]
 
 
 @pytest.mark.parametrize(("old", "new", "word"), BAD)
@@ -142,10 +142,8 @@ def test_bad_run_files_are_usage_errors(call, run_file, old, new, word):
 
 
 def test_numbers_in_a_run_file_are_typed_errors(run_file):
-    with pytest.raises(InvalidValue):
-        RunFile.load(edit(run_file, "epsilon = 1.0", "epsilon = inf"))
-    with pytest.raises(InvalidPlan):
-        RunFile.load(edit(run_file, "[params]", "[parms]"))
+    refused(InvalidValue, lambda: RunFile.load(edit(run_file, "epsilon = 1.0", "epsilon = inf")))
+    refused(InvalidPlan, lambda: RunFile.load(edit(run_file, "[params]", "[parms]")))
 
 
 def test_unsupported_relations_are_refused(call, run_file):
@@ -218,8 +216,7 @@ def test_a_pure_plan_under_a_filter_that_an_earlier_plan_fixed(call, as_json, tm
     book, plan = tmp_path / "b.ledger", tmp_path / "plan.json"
     plan.write_text(json.dumps(pl.nodes.to_json(pl.Laplace(1 / .3))), encoding="utf-8")
     with pl.Ledger.create(book, budget=pl.Budget(2.0, 1e-5)) as ledger:
-        data = ledger.protect({"x": [0.5] * 9}, pl.Schema(
-            "t", (pl.Column("x", "numeric", "feature", 0, 1),)))
+        data = ledger.protect({"x": [0.5] * 9}, schema_of("t", {"x": (0, 1)}))
         ledger.request(pl.Gaussian(20.0), data, delta=1e-5).close()
     found = as_json("whatif", book, "--plan", plan)["price"]
     assert found["fixes"] == [] and found["filter"] == "gdp" and found["charged"] > .6

@@ -1,7 +1,5 @@
 """log, top, diff, whatif, explain of a grant, and exports for other tools."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,6 +12,7 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.reports.formats import inert
+from tests.worlds import schema_of
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_log_filters(as_json, two):
 
 def test_top_ranks_and_marks(as_json, call, tmp_path):
     place = tmp_path / "vouched.ledger"
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("t", {"x": (0, 1)})
     with pl.Ledger.create(place, budget=pl.Budget(2.0, 0.0), filter="basic") as ledger:
         data = ledger.protect({"x": [0.5] * 9}, schema, name="rows")
         ledger.request(pl.Laplace(10.0, 1.0), data, learner="small").close()
@@ -70,7 +69,7 @@ def test_top_ranks_and_marks(as_json, call, tmp_path):
 
 def test_records_are_ranked_on_request_only_and_marked(as_json, call, tmp_path):
     place = tmp_path / "records.ledger"
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("t", {"x": (0, 1)})
     with pl.Ledger.create(place, budget=pl.Budget(2.0, 1e-6), filter="gdp") as ledger:
         data = ledger.protect({"x": [0.5, 0.9, 0.6]}, schema, name="rows")
         cap = pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(pl.Gaussian(20.0), 3))
@@ -229,15 +228,13 @@ def test_a_learner_named_like_a_formula_is_inert_in_csv(call, make_ledger, tmp_p
 def test_a_gate_over_a_ledger_loads_no_session(module):
     code = (f"import sys, privledger.cli.{module}; print([m for m in ('privledger.guard', "
             "'privledger.questions', 'privledger.broker', 'scipy', 'rich') if m in sys.modules])")
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                           check=True)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
 def test_the_group_alone_loads_no_numbers():
     code = ("import sys, privledger.cli; print([m for m in ('numpy', 'privledger.ledger') "
             "if m in sys.modules])")
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                           check=True)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
     assert Path(pl.__file__).exists()

@@ -1,7 +1,5 @@
 """Signed receipts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -10,6 +8,7 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli.app import main
 from privledger.reports.receipt import check_signature, sign_receipt
+from tests.worlds import refused
 
 RUNNER = CliRunner()
 
@@ -57,5 +56,4 @@ def test_a_signature_covers_every_field():
     for field in receipt:
         with pytest.raises(pl.errors.InvalidPlan):
             check_signature({**signed, field: "changed"}, b"k" * 16)
-    with pytest.raises(pl.errors.InvalidPlan):
-        check_signature({**signed, "more": 1}, b"k" * 16)
+    refused(pl.errors.InvalidPlan, lambda: check_signature({**signed, "more": 1}, b"k" * 16))

@@ -1,7 +1,5 @@
 """`privledger report`: one file, written whole, never over somebody's ledger."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3
@@ -13,12 +11,13 @@ import pytest
 
 import privledger as pl
 from tests.doctored import doctor
+from tests.worlds import schema_of
 
 
 @pytest.fixture
 def filtered_file(tmp_path):
     path = tmp_path / "people.ledger"
-    schema = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
+    schema = schema_of("stays", {"stay": (0.0, 60.0)})
     noise = pl.Gaussian(20.0)
     cap = pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(noise, 5))
     with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6)) as ledger:
@@ -99,8 +98,7 @@ def test_an_edited_vector_is_shown_as_distrust(call, filtered_file, tmp_path):
 
 def test_an_empty_ledger_and_a_simulation(call, make_ledger, tmp_path):
     page = tmp_path / "report.html"
-    assert call("report", make_ledger(tmp_path / "a.ledger", releases=0), "-o",
-                page).exit_code == 0
+    assert call("report", make_ledger(tmp_path / "a.ledger", releases=0), "-o", page).exit_code == 0
     assert "Nothing was granted yet" in page.read_text(encoding="utf-8")
     done = call("report", make_ledger(tmp_path / "b.ledger", mode="simulation"), "-o", page,
                 "--force")
@@ -115,8 +113,7 @@ BROKEN = {
     "no promise": "UPDATE entries SET body = '{' WHERE position = 0",
     "another kind": "UPDATE entries SET kind = 'strange' WHERE position = 4",
     "one missing": "DELETE FROM entries WHERE position = 2",
-    "no beginning": "DELETE FROM entries WHERE position = 0",
-}
+    "no beginning": "DELETE FROM entries WHERE position = 0"}
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -155,7 +152,7 @@ def test_a_file_without_a_history_is_refused(call, filtered_file, tmp_path):
 
 def test_hostile_texts_of_a_broken_history_are_texts(call, tmp_path):
     path, page = tmp_path / "hostile.ledger", tmp_path / "report.html"
-    schema = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
+    schema = schema_of("stays", {"stay": (0.0, 60.0)})
     with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6)) as ledger:
         data = ledger.protect({"stay": [1.0]}, schema, name="</td><script>alert(1)</script>")
         ledger.request(pl.Gaussian(20.0), data, learner="<img src=x onerror=alert(1)>").close()

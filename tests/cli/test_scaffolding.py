@@ -1,7 +1,5 @@
 """new learner: what it writes is installed by name, passes its own tests, and lints."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`privledger serve`: the page and its figures, for whoever has the address, on this machine."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -21,6 +19,7 @@ from privledger.cli.report import read_page
 from privledger.cli.serve import HOST, Site, _Server
 from privledger.reports.page import ShownPerson, render_page
 from tests.doctored import doctor
+from tests.worlds import schema_of
 
 EVIL = '<script>alert(1)</script>"\'&\x1b[2J'
 
@@ -29,7 +28,7 @@ EVIL = '<script>alert(1)</script>"\'&\x1b[2J'
 def book(tmp_path):
     """A ledger with an unfriendly learner, an individual filter and a vouched node."""
     place = tmp_path / "book.ledger"
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("t", {"x": (0, 1)})
     with pl.Ledger.create(place, budget=pl.Budget(9.0, 1e-6), filter="gdp") as ledger:
         data = ledger.protect({"x": np.linspace(0, 1, 20)}, schema, name=EVIL)
         cap = pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(pl.Gaussian(20.0), 3))
@@ -82,8 +81,7 @@ def test_the_page_is_the_reports_and_the_figures_are_shows(served, book, as_json
 
 @pytest.mark.parametrize("path", [
     "/nothing", "/../etc/passwd", "/figures/", "/grants?page=0", "/record?row=1", "/%00",
-    "/index.html", "/FIGURES",
-])
+    "/index.html", "/FIGURES"])
 def test_anything_else_is_not_there_and_is_not_repeated(served, path):
     status, body, _ = ask(served, path)
     assert status == 404 and "no such page" in body
@@ -95,8 +93,7 @@ def test_anything_else_is_not_there_and_is_not_repeated(served, path):
     ({"token": "right-token&token=x"}, 403), ({"token": "%ff"}, 403),
     ({"host": "evil.example"}, 403), ({"host": "localhost"}, 403), ({"host": HOST}, 403),
     ({"token": "x" * 600}, 400),
-    ({"method": "POST"}, 501), ({"method": "HEAD"}, 501), ({"method": "<b>"}, 501),
-])
+    ({"method": "POST"}, 501), ({"method": "HEAD"}, 501), ({"method": "<b>"}, 501)])
 def test_without_token_or_host_or_get_there_is_nothing(served, options, expected):
     status, body, _ = ask(served, "/", **options)
     assert status == expected
@@ -123,7 +120,7 @@ def test_it_listens_here_only(served):
 def test_what_was_appended_is_verified_and_shown(served, book):
     assert "Every entry was re-read" in ask(served, "/")[1]
     with pl.Ledger.open(book) as ledger:
-        schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+        schema = schema_of("t", {"x": (0, 1)})
         data = ledger.protect({"x": np.linspace(0, 1, 20)}, schema, name="late")
         ledger.request(pl.Gaussian(20.0), data, learner="latecomer").close()
     for path in ("/", "/figures"):

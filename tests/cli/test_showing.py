@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import pytest
 from attrs import asdict
 
 import privledger as pl
@@ -13,6 +12,7 @@ from privledger.ledger import History
 from privledger.ledger.entries import this_process
 from privledger.storage import SQLiteStore
 from tests.bodies import said
+from tests.worlds import refused
 
 HOSTILE = "[red]evil[/red]\x1b[2J\x07\nnext\u202eline"
 
@@ -40,13 +40,11 @@ def test_a_record_has_what_a_person_has_and_a_table_without_grants_says_nothing_
     with pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="gdp",
                           relation="replace_one") as ledger:
         schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),), public_rows=5)
-        with pytest.raises(pl.errors.DataError, match="no table"):
-            ledger.record(0)
+        refused(pl.errors.DataError, lambda: ledger.record(0), match="no table")
         data = ledger.protect({"x": [0.1] * 5}, schema, name="used")
         assert ledger.record(4).lines == () and ledger.record(4).epsilon == 0
         other = ledger.protect({"x": [0.1] * 5}, schema, name="idle")
-        with pytest.raises(pl.errors.DataError, match="used, idle"):
-            ledger.record(0)
+        refused(pl.errors.DataError, lambda: ledger.record(0), match="used, idle")
         ledger.request(pl.Gaussian(20.0), data, learner="a").close()
         grant = next(iter(ledger.state.grants))
         ledger.correct(grant, pl.Gaussian(10.0), "half the noise")
@@ -56,10 +54,8 @@ def test_a_record_has_what_a_person_has_and_a_table_without_grants_says_nothing_
         idle = ledger.record(0, "idle")
         assert other is not None
         assert (idle.lines, idle.total, idle.epsilon, idle.bound) == ((), 0.0, 0.0, ledger.spent)
-        with pytest.raises(pl.errors.DataError, match="no such record"):
-            ledger.record(5, "idle")
-        with pytest.raises(pl.errors.DataError, match="name the data set"):
-            ledger.record(0, "other")
+        refused(pl.errors.DataError, lambda: ledger.record(5, "idle"), match="no such record")
+        refused(pl.errors.DataError, lambda: ledger.record(0, "other"), match="name the data set")
         total = ledger.spent
     page = " ".join(call("record", path, 0, "--data", "idle").stdout.split())
     assert "record 0 of idle: nothing spent" in page and "epsilon 0 of the ledger's" in page
@@ -111,8 +107,7 @@ def test_refusals_are_listed(call, spend, tmp_path):
     path = tmp_path / "full.ledger"
     with pl.Ledger.create(path, budget=pl.Budget(0.6, 1e-6)) as ledger:
         spend(ledger)
-        with pytest.raises(pl.BudgetExceeded):
-            spend(ledger)
+        refused(pl.BudgetExceeded, lambda: spend(ledger))
     assert "1 refused, nothing was read" in call("show", path).stdout
 
 

@@ -1,12 +1,11 @@
 """SQL -> summaries: what is said comes out; what is not supported is refused with its place."""
 
-from __future__ import annotations
-
 import pytest
 
 import privledger as pl
 from privledger.cli.sql import UnsupportedSQL, statements
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 SCHEMA = pl.Schema("people", (
     *(pl.Column(name, "numeric", "feature", 0.0, 100.0) for name in ("age", "pay", "Odd name")),
@@ -121,8 +120,7 @@ def test_what_is_not_supported_is_refused_with_its_place(text, place):
 
 @pytest.mark.parametrize("text", ["", ";", "   ", "-- nothing"])
 def test_nothing_is_no_statement(text):
-    with pytest.raises(UnsupportedSQL, match="no statement"):
-        read(text)
+    refused(UnsupportedSQL, lambda: read(text), match="no statement")
 
 
 def test_deep_nesting_is_refused_in_words():

@@ -43,8 +43,7 @@ ASKED = {
     "copy.deepcopy(SGBDTRegressor(epsilon=2.0)).epsilon": 2.0,
     "hasattr(DPSIS(epsilon=2.0, k=1), 'other')": False,
     "'set_fit_request' in dir(SGBDTClassifier(epsilon=2.0))": True,
-    "hasattr(SGBDTRegressor(epsilon=2.0), 'score')": True,
-}
+    "hasattr(SGBDTRegressor(epsilon=2.0), 'score')": True}
 BASES = f"""
 import copy, inspect, os, pickle, sys
 {{first}}

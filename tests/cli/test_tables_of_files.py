@@ -1,7 +1,5 @@
 """Run files and predictions on Parquet files, folders and patterns."""
 
-from __future__ import annotations
-
 import json
 import os
 

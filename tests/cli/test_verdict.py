@@ -1,7 +1,5 @@
 """The first line: what it says of ledgers of every fate, and that words fit their numbers."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -55,8 +53,7 @@ def test_all_is_paid_and_proved(tmp_path):
      "Unverified claims: the price of 1 grant"),
     ((pl.Gaussian(20.0),), True, "Unverified claims: 1 of 1 answer, under 1 grant"),
     ((pl.Gaussian(30.0), pl.Gaussian(40.0)), True,
-     "Unverified claims: 2 of 2 answers, under 2 grants"),
-])
+     "Unverified claims: 2 of 2 answers, under 2 grants")])
 def test_what_rests_on_a_word_is_counted_and_never_green(tmp_path, plans, custom, words):
     found = verdict(book(tmp_path / "a", *plans, custom=custom))
     assert found.level == OPEN
@@ -96,8 +93,7 @@ def test_every_surface_says_the_same_line(call, as_json, tmp_path):
     assert judged[0] == judged[1]
     assert judged[0]["line"] == line
     html = (tmp_path / "a.html").read_text()
-    assert all(sentence(part.text).replace("'", "&#39;") in html
-               for part in verdict(path).clauses)
+    assert all(sentence(part.text).replace("'", "&#39;") in html for part in verdict(path).clauses)
 
 
 def test_every_surface_takes_a_receipt_and_says_which(call, as_json, tmp_path):
@@ -113,8 +109,7 @@ def test_every_surface_takes_a_receipt_and_says_which(call, as_json, tmp_path):
     assert as_json("show", path, "--receipt", kept)["judgement"]["comparison"]["with"] == "receipt"
     assert "No receipt was given" not in (tmp_path / "a.html").read_text()
     other = book(tmp_path / "b", pl.Gaussian(20.0))
-    for words in (("show", other), ("verify", other),
-                  ("report", other, "-o", tmp_path / "b.html")):
+    for words in (("show", other), ("verify", other), ("report", other, "-o", tmp_path / "b.html")):
         ended = call(*words, "--receipt", kept)
         assert ended.exit_code == 3
         assert ended.stdout.startswith("NOT TRUSTED")
@@ -123,8 +118,7 @@ def test_every_surface_takes_a_receipt_and_says_which(call, as_json, tmp_path):
 def test_a_publishable_line_does_not_count_answers(tmp_path):
     from attrs import evolve
 
-    found = evolve(verdict(book(tmp_path / "a", pl.Gaussian(20.0), custom=True)),
-                   publishable=True)
+    found = evolve(verdict(book(tmp_path / "a", pl.Gaussian(20.0), custom=True)), publishable=True)
     assert "1 of 1" not in found.text
     kept = found.as_dict()
     assert {kept[name] for name in ("answers", "vouched_answers", "vouched_grants")} == {None}

@@ -1,7 +1,5 @@
 """`run --wait` and `wait` of a run file: in line for budget that others hold."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """How commands end when they do not end well."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """fit, doctor, init --like, predict --proba: what people need before they write a run file."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.tables.examining import examined
+from tests.worlds import refused
 
 COLUMNS = [{"name": "x", "kind": "numeric", "lower": 0, "upper": 1},
            {"name": "n", "kind": "numeric", "lower": 0, "upper": 9, "integer": True,
@@ -43,8 +42,8 @@ def test_a_fit_is_one_command_and_goes_on_with_its_ledger(call, folder):
     assert "private score" in done.stdout
     assert pl.load_model(folder / "m").private_score_.share == 0.2
     assert fit(call, folder, "--epsilon", 1).exit_code == 0
-    refused = fit(call, folder, "--epsilon", 1)
-    assert refused.exit_code == 1 and "othing was read" in refused.stderr
+    turned_away = fit(call, folder, "--epsilon", 1)
+    assert turned_away.exit_code == 1 and "othing was read" in turned_away.stderr
     with pl.Ledger.open(folder / "t.ledger", read_only=True) as ledger:
         assert ledger.spent == pytest.approx(2.0) and ledger.verify() == []
         assert {one.event.data for one in ledger.state.grants.values()} != {""}
@@ -83,14 +82,12 @@ def test_shares_of_classes(call, folder):
 
 
 def test_a_draft_has_names_and_types_and_nothing_of_rows(call, folder):
-    pq.write_table(pa.table({"x": [4711.0, 1.0], "label": ["secret", "no"]}),
-                   folder / "t.parquet")
+    pq.write_table(pa.table({"x": [4711.0, 1.0], "label": ["secret", "no"]}), folder / "t.parquet")
     done = call("init", folder / "d.toml", "--like", folder / "t.parquet", "--target", "label")
     assert done.exit_code == 0 and "FILL IN" in done.stdout
     text = (folder / "d.toml").read_text()
     assert "4711" not in text and "secret" not in text and text.count("FILL IN") == 2
-    with pytest.raises(pl.SchemaError):
-        pl.Schema.load(folder / "d.toml")
+    refused(pl.SchemaError, lambda: pl.Schema.load(folder / "d.toml"))
     filled = text.replace("# FILL IN: lower = 0, upper = 0, if public; integer = true",
                           "lower = 0\nupper = 9").replace(
         "# FILL IN: categories = [], if public", 'categories = ["no", "yes"]')

@@ -1,9 +1,6 @@
 """What every store must do, run on every store there is."""
 
-from __future__ import annotations
-
 import itertools
-import threading
 
 import pytest
 
@@ -11,6 +8,7 @@ import privledger as pl
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import store_at
+from tests.worlds import refused, together
 
 
 class Bench:
@@ -103,8 +101,7 @@ def test_an_exception_inside_leaves_no_trace(bench, error):
             transaction.put_vector("v", b"data")
             raise raised
 
-    with pytest.raises(error):
-        fail()
+    refused(error, fail)
     assert len(bench.store.read()) == 2 and bench.store.vector("v") is None
     assert len(bench.again().read()) == 2
     append(bench.store, more)  # and the store still works
@@ -122,8 +119,7 @@ def test_vectors(bench):
 @pytest.mark.parametrize("position", [1, 5])
 def test_an_entry_at_a_taken_position_or_beyond_a_gap_is_refused(bench, position):
     append(bench.store, entries(2))
-    with pytest.raises(pl.LedgerError):
-        append(bench.store, entries(1, position))
+    refused(pl.LedgerError, lambda: append(bench.store, entries(1, position)))
     assert bench.store.read() == entries(2)
 
 
@@ -136,11 +132,7 @@ def test_writers_wait_for_each_other(bench):
                 head = held[-1].hash if held else GENESIS
                 transaction.append(entries(1, len(held), head)[0])
 
-    threads = [threading.Thread(target=write) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(4, write)
     positions = [entry.position for entry in bench.store.read()]
     assert positions == list(range(60))
 
@@ -155,8 +147,7 @@ def test_a_ledger_behaves_alike_on_every_store(bench, schema, table):
         data = ledger.protect(*table, schema)
         with ledger.request(pl.Gaussian(9.0), data) as session:
             session.release(pl.Gaussian(9.0), data.count())
-        with pytest.raises(pl.BudgetExceeded):
-            ledger.request(pl.Gaussian(0.5), data)
+        refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(0.5), data))
         with pytest.raises(Stop), ledger.request(pl.Gaussian(9.0), data):
             raise Stop
         assert ledger.verify() == []

@@ -1,7 +1,5 @@
 """The total by hand: the printed script, run, gives the ledger's own number."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -12,14 +10,14 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli.app import main
 from privledger.reports.pricing import MOST_TERMS, NOTHING
+from tests.worlds import protected, schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 
 
 def made(path, kind, times, plan=None):
-    ledger = pl.Ledger.create(path, budget=pl.Budget(2.0, 1e-6), filter=kind,
-                              order=12.0 if kind == "rdp" else None)
-    data = ledger.protect({"x": np.arange(50) / 50}, SCHEMA, name="t")
+    ledger, data = protected(pl.Budget(2.0, 1e-6), {"x": np.arange(50) / 50}, SCHEMA, place=path,
+                             filter=kind, order=12.0 if kind == "rdp" else None, name="t")
     for place in range(times):
         node = plan or (pl.Laplace(30.0 + place) if kind == "basic" else pl.Gaussian(20.0 + place))
         ledger.request(node, data, learner="a").close()

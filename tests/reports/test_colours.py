@@ -1,7 +1,5 @@
 """Every colour can be read on its ground: on the page, and in the documents' pictures."""
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 from pathlib import Path

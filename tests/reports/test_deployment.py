@@ -1,7 +1,5 @@
 """An entry of the registry of deployments, held against a copy of the registry's own rules."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -9,10 +7,11 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli.app import main
 from privledger.reports.formats import HUMAN, REQUIRED
+from tests.worlds import schema_of
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 S, N, L = str, (int, float), list
 # Transcribed from opendp/deployments-registry-data, schemas/deployments-schema.yaml, 3e9c812:
 # every object is closed; a trailing * is required; a tuple of texts is an enumeration.
@@ -44,8 +43,7 @@ RULES = {
         "accounting": {"post_processing": S, "composition": S},
         "implementation": {"preprocessing_and_hyperparameter_tuning": S, "mechanisms": S,
                            "justification": S},
-        "administrative": {"sources": S, "notes": S, "registry_authors*": L}},
-}
+        "administrative": {"sources": S, "notes": S, "registry_authors*": L}}}
 PERSON = '''[basic]
 name = "Ages: \\"2026\\""
 data_curators = ["An office"]

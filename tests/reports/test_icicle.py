@@ -1,7 +1,5 @@
 """Cost as area: widths are the charges themselves, and every row adds up to the one above."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np
@@ -11,8 +9,9 @@ import privledger as pl
 from privledger.ledger.view import view_of
 from privledger.reports.page import charts
 from privledger.reports.page.charts import HUES, NARROWEST, hues_of, icicle
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 
 
 def spent(grants):

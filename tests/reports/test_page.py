@@ -1,7 +1,5 @@
 """The page: its numbers are the ledger's, its texts are texts, and it says no more than it may."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json
@@ -22,8 +20,9 @@ from privledger.reports.page import ShownPerson, page_of, render_page
 from privledger.reports.page.people import packed
 from privledger.reports.page.render import at_least, inert_json, short
 from tests.faults.hostile import RAW, SHORT
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
+SCHEMA = schema_of("stays", {"stay": (0.0, 60.0)})
 ROUND = pl.Gaussian(20.0)
 FILTER = pl.IndividualFilter("gdp", 0.01, node=pl.Repeat(ROUND, 8))
 
@@ -47,8 +46,7 @@ def lived(values=None, *, fail=None, learner="sums", name="patients", mode="priv
                 session.release(ROUND, handle.sum("stay"))
     except RuntimeError:
         pass
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.request(pl.Gaussian(0.5), data, learner="greedy")
+    refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(0.5), data, learner="greedy"))
     ledger._history.flush()
     return ledger
 
@@ -192,8 +190,7 @@ def test_every_records_spend_is_the_one_that_record_tells():
     for top in one.top:
         spend = ledger.record(top.row, "patients")
         assert top.total == pytest.approx(spend.total, rel=1e-12)
-        counted = [(line.amount, line.rounds) for line in spend.lines
-                   if line.basis == "individual"]
+        counted = [(line.amount, line.rounds) for line in spend.lines if line.basis == "individual"]
         assert list(top.lines) == counted
     rounds = [ledger.record(row, "patients").lines[-1].rounds for row in range(40)]
     assert one.stopped == sum(many < 8 for many in rounds) > 0
@@ -397,8 +394,7 @@ PLANS = {
                  pl.Sequential([pl.nodes.AsReplaceOne(INNER), pl.Gaussian(40.0)])),
     "labels": (pl.Budget(3.0, 1e-6), "replace_label", "gdp", pl.nodes.LabelOnly(pl.Gaussian(20.0))),
     "asserted": (pl.Budget(3.0, 1e-6), "add_remove", "basic",
-                 pl.Asserted(0.1, "somebody's word", 1e-9)),
-}
+                 pl.Asserted(0.1, "somebody's word", 1e-9))}
 
 
 @pytest.mark.parametrize("case", PLANS)

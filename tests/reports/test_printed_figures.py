@@ -1,7 +1,5 @@
 """The law of every surface: a printed charge reads back as no less, a remainder as no more."""
 
-from __future__ import annotations
-
 import io
 import re
 
@@ -28,20 +26,19 @@ from privledger.reports.changes import ledger_changes
 from privledger.reports.ci import Outcome, ci_text
 from privledger.reports.page.facts import page_of
 from privledger.reports.page.render import render_page
+from tests.worlds import schema_of
 
 NUMBER = r"([0-9][0-9.]*(?:e[+-][0-9]+)?)"
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SCHEMA = schema_of("t", {"x": (0.0, 1.0)})
 noises = st.floats(3.0, 60.0)
-plans = st.lists(st.one_of(noises.map(pl.Gaussian), noises.map(pl.Laplace)), min_size=1,
-                 max_size=3)
+plans = st.lists(st.one_of(noises.map(pl.Gaussian), noises.map(pl.Laplace)), min_size=1, max_size=3)
 
 
 @st.composite
 def ledgers(draw):
     """Random budgets, filters and plans, some of which are refused."""
     kind = draw(st.sampled_from(["gdp", "rdp", "zcdp", "basic"]))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(draw(st.floats(0.5, 3.0)), 1e-6),
-                              filter=kind)
+    ledger = pl.Ledger.create(None, budget=pl.Budget(draw(st.floats(0.5, 3.0)), 1e-6), filter=kind)
     data = ledger.protect({"x": np.linspace(0, 1, 20)}, SCHEMA, name="people")
     for node in draw(plans):
         try:

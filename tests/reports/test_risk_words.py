@@ -1,7 +1,5 @@
 """Risk in words: one record behind `risk`, `show`, `explain` and the page."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -15,9 +13,10 @@ from privledger.numerals import in_100, upward
 from privledger.reports.risk import SIMULATED, VOID, ledger_risk, plan_risk
 from privledger.tables.person_keys import make_people_key, read_people_key
 from tests.doctored import doctor
+from tests.worlds import schema_of
 
 PLANS = (pl.Gaussian(20.0),)
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 HEAD = ("Worst case: an attacker who knows every other row and sees every output can tell whether "
         "one given row was used in at most 55 of 100 tries (guessing: 50).")
 

@@ -5,8 +5,6 @@ third-party file is kept here. `pydantic-sarif` is that schema as code: every ob
 enumeration, minimum and pattern in it.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -45,8 +43,7 @@ def test_the_models_refuse_what_the_schema_refuses():
         lambda value: value["runs"][0]["results"][0].update(level="fatal"),
         lambda value: value["runs"][0]["results"][0].pop("message"),
         lambda value: value["runs"][0]["results"][0].update(ruleIndex=-2),
-        lambda value: value["runs"][0]["tool"]["driver"].update(surprise=1),
-    ):
+        lambda value: value["runs"][0]["tool"]["driver"].update(surprise=1)):
         bad = json.loads(json.dumps(good))
         change(bad)
         with pytest.raises(ValueError, match=r"validation error"):

@@ -1,7 +1,5 @@
 """Ticks are round, the axis is time where dates tell something, and no more fits than is said."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -15,8 +13,9 @@ from privledger.ledger.view import view_of
 from privledger.reports.page.charts import seconds_of, time_line, time_ticks, whole_ticks
 from privledger.reports.page.facts import limit_lines
 from privledger.reports.page.past import past, undated
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("stays", (pl.Column("stay", "numeric", "feature", 0.0, 60.0),))
+SCHEMA = schema_of("stays", {"stay": (0.0, 60.0)})
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 
 
@@ -60,8 +59,7 @@ def lived(days=10.0, *, back=False):
         for place in range(4):
             ledger.request(pl.Gaussian(20.0), data, learner=f"learner {place}",
                            labels={"team": "ab"[place % 2]}).close()
-        with pytest.raises(pl.BudgetExceeded):
-            ledger.request(pl.Gaussian(0.5), data, learner="greedy")
+        refused(pl.BudgetExceeded, lambda: ledger.request(pl.Gaussian(0.5), data, learner="greedy"))
     ledger._history.flush()
     entries = ledger._history.store.read()
     dated = [evolve(entry, event=evolve(entry.event, time=_at(place, days, back)))

@@ -1,7 +1,5 @@
 """Whether a plan can tell anything from noise follows from its nodes and the number of people."""
 
-from __future__ import annotations
-
 import pytest
 from attrs import evolve, fields
 from privledger_learners import SGBDTRegressor
@@ -9,6 +7,7 @@ from privledger_learners import SGBDTRegressor
 import privledger as pl
 from privledger.graph.register import MECHANISMS, MechanismRow
 from privledger.reports.outline import quietest, too_few
+from tests.worlds import refused
 
 SCHEMA = pl.Schema("t", (
     pl.Column("who", "identifier", "identifier"), pl.Column("x", "numeric", "feature", 0.0, 1.0),
@@ -34,8 +33,7 @@ def promised(people):
     (pl.nodes.FixedSizeSample(20, 100, pl.Gaussian(5.0)), 25.0),
     (pl.nodes.RandomAllocation(10, pl.Gaussian(5.0)), 50.0),
     (pl.Repeat(pl.Sequential([pl.Gaussian(9.0), pl.Laplace(1.0)]), 4), 2**0.5),
-    (pl.graph.Public("x"), float("inf")),
-])
+    (pl.graph.Public("x"), float("inf"))])
 def test_the_quietest_answer(node, noise):
     assert quietest(node) == pytest.approx(noise)
 
@@ -62,8 +60,7 @@ def test_a_schema_that_states_public_people(make_ledger):
     assert schema.digest != SCHEMA.digest
     with pytest.raises(pl.errors.RelationMismatch, match="number of people"):
         schema.rows_for("add_remove")
-    with pytest.raises(pl.errors.InvalidValue):
-        evolve(SCHEMA, public_people=-1)
+    refused(pl.errors.InvalidValue, lambda: evolve(SCHEMA, public_people=-1))
     columns = {"who": [1, 2, 3, 3], "x": [0.0, 0.5, 1.0, 1.0], "y": [0.0, 0.5, 1.0, 1.0]}
     y = columns["y"]
     people = make_ledger(relation="replace_one", unit="person", people_key=b"k" * 32)

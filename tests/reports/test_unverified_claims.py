@@ -1,7 +1,5 @@
 """Unverified claims: external runs are some, and every surface says so and shows where from."""
 
-from __future__ import annotations
-
 import csv
 import importlib.metadata
 import io
@@ -20,6 +18,7 @@ from privledger.reports.formats import deployment
 from privledger.testing.examples import examples_for
 from privledger.testing.fitting import fresh, ledger_for, protect_example
 from tests.standalone.histories import SMALL
+from tests.worlds import schema_of
 
 STEP = pl.PoissonSample(0.01, pl.Gaussian(4.0))
 WHO = "external run of opacus 1.5.2"
@@ -39,12 +38,11 @@ def path(tmp_path):
     place = tmp_path / "l.ledger"
     caps = [pl.Cap(pl.Budget(2.0, 1e-6), labels={"team": "red"}),
             pl.Cap(pl.Budget(2.0, 1e-6), data="t")]
-    with pl.Ledger.create(place, budget=pl.Budget(3.0, 1e-5), filter="gdp",
-                          caps=caps) as ledger:
+    with pl.Ledger.create(place, budget=pl.Budget(3.0, 1e-5), filter="gdp", caps=caps) as ledger:
         with ledger.foreign(pl.Gaussian(10.0), table="images", library="opacus", version="1.5.2",
                             hook="step", labels={"team": "red"}) as outside:
             outside.step(noise=10.0, rate=1.0)
-        schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+        schema = schema_of("t", {"x": (0, 1)})
         data = ledger.protect({"x": np.arange(9) / 9}, schema, name="t")
         ledger.request(pl.Gaussian(20.0), data, learner="a",
                        labels={"team": "blue", "site": "north"}).close()
@@ -110,7 +108,7 @@ def test_verify_and_receipts_name_what_is_unverified(path, tmp_path):
 
 def test_asserted_answers_are_named_with_their_grant_and_honest_ledgers_name_none(tmp_path):
     place = tmp_path / "a.ledger"
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("t", {"x": (0, 1)})
     with pl.Ledger.create(place, budget=pl.Budget(3.0, 1e-5)) as ledger:
         data = ledger.protect({"x": np.arange(9) / 9}, schema, name="t")
         with ledger.request(pl.Gaussian(20.0), data) as session:

@@ -1,7 +1,5 @@
 """A copy of a ledger in use that lacks its log is refused; a backup is whole."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -14,8 +12,9 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli import main
 from tests.alone import VERIFIER
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SCHEMA = schema_of("t", {"x": (0.0, 1.0)})
 G = pl.Gaussian(60.0)
 
 
@@ -75,8 +74,7 @@ def test_a_clean_close_takes_the_mark_away_and_the_next_write_sets_it(used):
     other.close()  # says that all is in the file: the first writes on
     spend(ledger, data, 1)
     shutil.copy(here / "a.ledger", here / "copy.ledger")
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        pl.Ledger.open(here / "copy.ledger")
+    refused(pl.errors.LedgerCorrupt, lambda: pl.Ledger.open(here / "copy.ledger"))
     ledger.close()
     shutil.copy(here / "a.ledger", here / "closed.ledger")
     with pl.Ledger.open(here / "closed.ledger") as closed:

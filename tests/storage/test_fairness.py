@@ -1,7 +1,5 @@
 """Processes that race for one file: each gets its turns, and none gets more than there is."""
 
-from __future__ import annotations
-
 import multiprocessing
 import sqlite3
 import threading
@@ -12,8 +10,9 @@ import pytest
 
 import privledger as pl
 from privledger.storage import SQLiteStore, sqlite_open
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("numbers", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("numbers", {"x": (0, 1)})
 PLAN = pl.Gaussian(1000.0)
 
 

@@ -3,13 +3,10 @@
 Repeats the attacks: a hard link, a rename, a replacement, a copy over it, a removal, while open.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +19,9 @@ from privledger.ledger import audit
 from privledger.storage import SQLiteStore, store_at
 from privledger.storage import place as places
 from tests.bodies import said
+from tests.worlds import refused, schema_of, together
 
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SCHEMA = schema_of("one", {"x": (0.0, 1.0)})
 G = pl.Gaussian(22.0)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="locks of open descriptors: Linux only")
 
@@ -221,8 +219,7 @@ def test_a_symbolic_link_that_leads_elsewhere_meanwhile_is_refused(path):
         data = guard(ledger)
         name.unlink()
         name.symlink_to(another)
-        with pytest.raises(pl.errors.LedgerMisplaced, match="replaced"):
-            ledger.request(G, data)
+        refused(pl.errors.LedgerMisplaced, lambda: ledger.request(G, data), match="replaced")
         ledger._history._pending.clear()
 
 
@@ -244,8 +241,7 @@ def test_a_descriptor_s_own_name_is_that_of_its_file(path):
         ledger.request(G, data).close()
         assert Path(f"{path}-wal").exists()
         rename(path)
-        with pytest.raises(pl.errors.LedgerMisplaced):
-            ledger.request(G, data)
+        refused(pl.errors.LedgerMisplaced, lambda: ledger.request(G, data))
         ledger._history._pending.clear()
 
 
@@ -354,11 +350,7 @@ def test_threads_that_open_and_close_leave_no_descriptor(path):
         for _ in range(5):
             SQLiteStore(path).close()
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(4, work)
     assert set(places._held) <= others
     if before:
         assert len(os.listdir("/proc/self/fd")) <= before + 1

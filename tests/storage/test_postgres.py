@@ -1,7 +1,5 @@
 """Ledgers in a database: tables, names, roles, and passwords that nobody gets to see."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import catalog, migrate, store_at
 from privledger.storage.address import parse_address
+from tests.worlds import refused
 
 G = pl.Gaussian(9.0)
 BUDGET = pl.Budget(2.0, 1e-6)
@@ -72,8 +71,7 @@ def test_the_ledger_is_called_main_if_it_has_no_name(postgres):
 
 
 def test_a_second_creation_is_refused(url):
-    with pytest.raises(pl.LedgerError, match="exists"):
-        pl.Ledger.create(url, budget=BUDGET)
+    refused(pl.LedgerError, lambda: pl.Ledger.create(url, budget=BUDGET), match="exists")
     assert look(url)[1] == []
 
 
@@ -82,8 +80,7 @@ def test_what_is_not_there_is_a_ledger_error(postgres, url, what):
     missing = {"ledger": lambda: url.replace("=book", "=none"),
                "tables": lambda: postgres.url("x", database=postgres.empty()),
                "database": lambda: postgres.url("x", database="nowhere")}[what]()
-    with pytest.raises(pl.LedgerError, match="does not exist"):
-        pl.Ledger.open(missing)
+    refused(pl.LedgerError, lambda: pl.Ledger.open(missing), match="does not exist")
     if what == "tables":  # looking made none
         assert postgres.sql("SELECT to_regclass('privledger.migrations')",
                             database=database(missing)) == [(None,)]
@@ -102,8 +99,7 @@ def test_eight_clients_make_the_tables_at_once(postgres):
 def test_a_migration_that_fails_leaves_nothing(postgres, monkeypatch):
     place = postgres.url("x", database=postgres.empty())
     monkeypatch.setattr(migrate, "scripts", lambda: SCRIPTS | {NEXT: "CREATE TABLE broken ("})
-    with pytest.raises(pl.LedgerError):
-        pl.Ledger.create(place, budget=BUDGET)
+    refused(pl.LedgerError, lambda: pl.Ledger.create(place, budget=BUDGET))
     monkeypatch.undo()
     pl.Ledger.create(place, budget=BUDGET).close()
     assert look(place) == (0, [])
@@ -121,18 +117,15 @@ def test_older_tables_are_migrated_by_a_writer_and_not_by_a_reader(url, monkeypa
     assert look(url) == (spent, [])
     assert look(url) == (spent, [])
     monkeypatch.undo()
-    with pytest.raises(pl.errors.LedgerTooNew):
-        look(url)
+    refused(pl.errors.LedgerTooNew, lambda: look(url))
 
 
 @pytest.mark.parametrize("statement", [
     "INSERT INTO privledger.migrations (number) VALUES (99)",
-    "UPDATE privledger.ledgers SET format = 99, position = position + 1",
-])
+    "UPDATE privledger.ledgers SET format = 99, position = position + 1"])
 def test_too_new(postgres, url, statement):
     postgres.sql(statement, database=database(url))
-    with pytest.raises(pl.errors.LedgerTooNew):
-        look(url)
+    refused(pl.errors.LedgerTooNew, lambda: look(url))
 
 
 @pytest.mark.parametrize("statement", [
@@ -144,14 +137,12 @@ def test_too_new(postgres, url, statement):
     "INSERT INTO privledger.entries SELECT ledger, 99, kind, body, previous, hash "
     "FROM privledger.entries WHERE position = 1",
     "INSERT INTO privledger.entries SELECT ledger, 1 + max(position), 'x', '{}', repeat('0', 64), "
-    "repeat('0', 64) FROM privledger.entries GROUP BY ledger",
-])
+    "repeat('0', 64) FROM privledger.entries GROUP BY ledger"])
 def test_the_history_is_append_only(postgres, url, statement):
     import psycopg
 
     before = look(url)
-    with pytest.raises(psycopg.Error):
-        postgres.sql(statement, database=database(url))
+    refused(psycopg.Error, lambda: postgres.sql(statement, database=database(url)))
     assert look(url) == before
 
 
@@ -172,12 +163,10 @@ OFF = "SET session_replication_role = replica"  # what the server's owner can do
     "DELETE FROM privledger.entries WHERE position >= 5",  # the head row knows of them
     "UPDATE privledger.ledgers SET head = repeat('0', 64)",
     "DROP TABLE privledger.entries", "DROP TABLE privledger.ledgers CASCADE",
-    "ALTER TABLE privledger.entries RENAME COLUMN body TO text",
-])
+    "ALTER TABLE privledger.entries RENAME COLUMN body TO text"])
 def test_an_edited_history_does_not_open(postgres, url, wrong):
     postgres.sql(OFF, wrong, database=database(url))
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        look(url)
+    refused(pl.errors.LedgerCorrupt, lambda: look(url))
 
 
 def test_a_tail_cut_under_an_open_ledger_is_found_before_the_next_grant(postgres, url, schema,
@@ -202,8 +191,7 @@ def test_a_head_that_moved_without_the_lock_is_a_second_guard(postgres, url):
             transaction.append(make_entry(len(before), decode("x", {}), before[-1].hash))
             transaction._head = GENESIS
 
-    with pytest.raises(pl.errors.LedgerBusy):
-        write()
+    refused(pl.errors.LedgerBusy, write)
     assert store.read() == before
     store.close()
 
@@ -231,8 +219,7 @@ def test_a_commit_waits_for_the_disk_whatever_the_database_says(postgres):
 def test_a_server_that_forgets_is_refused(postgres, url):
     try:
         postgres.sql("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf(), pg_sleep(0.3)")
-        with pytest.raises(pl.LedgerError, match="fsync"):
-            pl.Ledger.open(url)
+        refused(pl.LedgerError, lambda: pl.Ledger.open(url), match="fsync")
         pl.Ledger.open(url, read_only=True).close()
     finally:
         postgres.sql("ALTER SYSTEM RESET fsync", "SELECT pg_reload_conf(), pg_sleep(0.3)")
@@ -245,8 +232,7 @@ def test_reading_only_grants_nothing(url, schema, table):
     with pl.Ledger.open(url, read_only=True) as ledger:
         assert ledger.verify() == [] and audit(ledger._history.store) == []
         data = ledger.protect(*table, schema)
-        with pytest.raises(pl.LedgerError):
-            ledger.request(G, data)
+        refused(pl.LedgerError, lambda: ledger.request(G, data))
         assert data._vault.opened == 0
         ledger._history._pending.clear()
 
@@ -272,8 +258,7 @@ def test_roles(postgres, url, schema, table):
         assert ledger.verify() == [] and ledger.spent > 0
     with pl.Ledger.open(auditor) as ledger:
         data = ledger.protect(*table, schema)
-        with pytest.raises(pl.LedgerError, match="permission denied"):
-            ledger.request(G, data)
+        refused(pl.LedgerError, lambda: ledger.request(G, data), match="permission denied")
         ledger._history._pending.clear()
     postgres.sql("DROP OWNED BY pl_client, pl_auditor", "DROP ROLE pl_client, pl_auditor",
                  database=name)

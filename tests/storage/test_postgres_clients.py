@@ -1,7 +1,5 @@
 """What one client of a database can do to another: nothing. With real roles, by SQL and by API."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import UTC, datetime, timedelta
@@ -26,8 +24,7 @@ RIGHTS = (
     "GRANT USAGE ON SCHEMA privledger TO alice, bob",
     "GRANT SELECT ON ALL TABLES IN SCHEMA privledger TO alice, bob",
     "GRANT EXECUTE ON FUNCTION privledger.lock, privledger.append, privledger.keep, "
-    "privledger.markable TO alice, bob",
-)
+    "privledger.markable TO alice, bob")
 APPEND = ("SELECT privledger.append(%s, %s, %s, %s::text[], %s::text[], %s::text[], "
           "%b::bytea[])")
 DIGEST = "SELECT secret FROM privledger.grants WHERE name = %s"
@@ -293,8 +290,7 @@ def waits(ledger, seconds=3600, **change):
         "grant-waits", "rows", {}, ledger._history.refresh().rule.cap_units, 0,
         (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds"),
         "elsewhere", 1, "x")
-    ledger._history.commit(lambda state: [
-        Refused("x", time=now(), waits=evolve(place, **change))])
+    ledger._history.commit(lambda state: [Refused("x", time=now(), waits=evolve(place, **change))])
 
 
 SMALL = pl.Gaussian(90.0)
@@ -387,8 +383,7 @@ BY_HAND = [
     "SELECT privledger.repair(name) FROM privledger.ledgers", "SELECT privledger.begin('new', 3)",
     "SELECT privledger.allow(1, '[[\"gdp\", 0, -1, 1, 1]]')",
     "SELECT privledger.write(1, 0, '', '{}', '{}', '{}', '{}', true)",
-    "SELECT privledger.charge(t, '{}', NULL, -1, 0, false) FROM privledger.totals t",
-]
+    "SELECT privledger.charge(t, '{}', NULL, -1, 0, false) FROM privledger.totals t"]
 
 
 @pytest.mark.parametrize("generous", [False, True], ids=["", "every function"])
@@ -430,8 +425,7 @@ def test_a_client_cannot_write_by_hand(postgres, victim, bob, generous):
     ({"window": "2027"}, "another window"), ({"units": 10**70}, "past the cap"),
     ({"delta_units": 1}, "past the cap"), ({"scope": "nobody's"}, "lacks something"),
     ({"scope": "nobody's", "units": 0, "worst": 0.0}, "nobody paid for"),
-    ({"labels": {"team": "a"}, "units": "most"}, "past a cap"),
-])
+    ({"labels": {"team": "a"}, "units": "most"}, "past a cap")])
 def test_a_grant_is_checked(victim, bob, change, match):
     url, ledger, _, session = victim
     body = body_of(url, "granted") | {"grant": "grant-0"} | change
@@ -455,8 +449,7 @@ def test_a_grant_is_checked(victim, bob, change, match):
                                 "deep": json.loads("[" * 300 + "]" * 300)}),
     ("protected", lambda url: {"data": "x", "schema": "s", "long": 10**600}),
     ("protected", lambda url: {"data": "x", "schema": "s", "large": "x" * (4 << 20)}),
-    ("protected", lambda url: {"data": "x", "schema": "s", "many": [{}] * 100_001}),
-])
+    ("protected", lambda url: {"data": "x", "schema": "s", "many": [{}] * 100_001})])
 def test_an_entry_that_would_stop_others_is_refused(victim, bob, line):
     refused(bob, victim[0], [(line[0], line[1](victim[0]))])
 
@@ -495,8 +488,7 @@ def body_of_grant():
     '{"data":"x","schema":"\\u0041"}', '{"data":"x","schema":"\\u00FC"}',
     '{"data":"ü","schema":"s"}',
     '{"data":"x","schema":"s","z":{"b":1,"a":2}}', '{"data":"x","schema":"s"', "[]", "null", "",
-    '{"data":"x","schema":"s"} ', '{"data":"x","schema":"s","é":1,"z":2}',
-])
+    '{"data":"x","schema":"s"} ', '{"data":"x","schema":"s","é":1,"z":2}'])
 def test_a_text_that_python_would_write_otherwise_is_refused(victim, bob, text):
     """It would have another hash for whoever reads it: the ledger would count as edited."""
     import psycopg
@@ -538,9 +530,7 @@ def test_no_vector_that_no_settlement_names(victim, bob):
 
 # Names that somebody else defined.
 
-SHADOWS = (
-    "CREATE SCHEMA evil", "GRANT ALL ON SCHEMA evil TO bob",
-)
+SHADOWS = ("CREATE SCHEMA evil", "GRANT ALL ON SCHEMA evil TO bob")
 MINE = (
     "CREATE TEMP TABLE ledgers AS SELECT * FROM privledger.ledgers",
     "CREATE TEMP TABLE grants AS SELECT * FROM privledger.grants",
@@ -560,8 +550,7 @@ MINE = (
     "SET transform_null_equals = on", "SET standard_conforming_strings = off",
     "SET extra_float_digits = -15", "SET escape_string_warning = off",
     "SELECT set_config('privledger.repair', name, false) FROM privledger.ledgers",
-    "SELECT set_config('privledger.trusted', 'true', false)",
-)
+    "SELECT set_config('privledger.trusted', 'true', false)")
 
 
 def test_nobody_elses_names_are_used(postgres, victim, bob):

@@ -1,13 +1,12 @@
 """What somebody planted in a database's schema, and databases of version 0.1."""
 
-from __future__ import annotations
-
 import pytest
 
 import privledger as pl
 from privledger.ledger.entries import FORMAT, body_text
 from privledger.storage import catalog, migrate, store_at
 from privledger.storage.address import parse_address
+from tests.worlds import refused
 
 G = pl.Gaussian(9.0)
 BUDGET = pl.Budget(2.0, 1e-6)
@@ -98,8 +97,7 @@ PLANTED = {
         "ALTER TABLE privledger.entries ADD CHECK (position >= 0)", "entries_position_check"),
     "a view": ("CREATE VIEW privledger.z AS SELECT 1 AS x", "DROP VIEW privledger.z",
                "relation v z"),
-    "a type": ("CREATE TYPE privledger.z AS ENUM ('a')", "DROP TYPE privledger.z", "other pg_type"),
-}
+    "a type": ("CREATE TYPE privledger.z AS ENUM ('a')", "DROP TYPE privledger.z", "other pg_type")}
 
 
 @pytest.mark.parametrize("planted", PLANTED)
@@ -116,8 +114,7 @@ def test_what_is_planted_is_refused_at_the_next_transaction_and_found(postgres, 
             with pytest.raises(pl.errors.LedgerCorrupt, match="othing was granted"):
                 ledger.request(G, data)
             assert data._vault.opened == 0
-            with pytest.raises(pl.errors.LedgerCorrupt):
-                pl.Ledger.open(url)
+            refused(pl.errors.LedgerCorrupt, lambda: pl.Ledger.open(url))
             store = store_at(url, read_only=True) if "child" not in planted and (
                 "policy" not in planted and "rule" not in planted
                 and "security" not in planted) else ledger._history.store
@@ -238,8 +235,7 @@ def test_a_database_of_version_1_is_brought_up_by_its_owner_only(postgres, schem
             with pytest.raises(pl.BudgetExceeded, match="each window"):
                 opened.request(pl.Gaussian(4.0), again)
             assert opened.verify() == [] and opened.spent > spent
-        with pytest.raises(pl.errors.LedgerCorrupt):
-            pl.Ledger.open(url.replace("=old", "=broken"))
+        refused(pl.errors.LedgerCorrupt, lambda: pl.Ledger.open(url.replace("=old", "=broken")))
     finally:
         postgres.sql("DROP OWNED BY old_client", database=name)
         postgres.sql("DROP ROLE old_client")
@@ -278,6 +274,5 @@ def test_tables_of_version_2_are_brought_forward_by_their_owner_and_rights_stay(
 
 def test_an_older_client_is_refused_with_a_clear_message(url, monkeypatch):
     monkeypatch.setattr(migrate, "scripts", lambda: {1: ""})
-    with pytest.raises(pl.errors.LedgerTooNew,
-                       match="the tables have version 4, this version reads up"):
-        pl.Ledger.open(url)
+    refused(pl.errors.LedgerTooNew, lambda: pl.Ledger.open(url),
+            match="the tables have version 4, this version reads up")

@@ -1,7 +1,5 @@
 """Corrections of filter scopes in a database, also one that an earlier version made."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -12,9 +10,10 @@ import privledger as pl
 from privledger.storage import catalog, migrate
 from privledger.storage.address import parse_address
 from tests.alone import VERIFIER
+from tests.worlds import schema_of
 
 BUDGET = pl.Budget(20.0, 1e-6)
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 NODE = pl.Gaussian(40.0)
 INSIDE = pl.IndividualFilter("gdp", 0.01, node=NODE)
 CAPS = (pl.Cap(pl.Budget(20.0, 1e-6), data="one"), pl.Cap(pl.Budget(20.0, 1e-6), per_window=True))

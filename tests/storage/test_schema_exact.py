@@ -3,8 +3,6 @@
 Repeats the attacks that freed budgets: a planted trigger, a dropped one, a view for a table.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import time
@@ -22,8 +20,9 @@ from privledger.ledger.store import PLACE
 from privledger.storage import SQLiteStore, sqlite, sqlite_open, store_at
 from privledger.storage.sqlite_open import CHECKPOINTS, TABLES, TRIGGERS, differences
 from tests.bodies import body_of, said
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+SCHEMA = schema_of("one", {"x": (0.0, 1.0)})
 G = pl.Gaussian(9.0)
 EATING = ("CREATE TRIGGER z AFTER INSERT ON entries WHEN new.position>5 "
           "BEGIN DELETE FROM entries WHERE position=new.position; END")
@@ -75,8 +74,7 @@ PLANTED = {
         "UPDATE sqlite_master SET sql=CAST(sql || x'00' || 'x' AS TEXT) WHERE name='entries'"),
     "a text that no SQL is": (
         "PRAGMA writable_schema=ON",
-        "UPDATE sqlite_master SET sql='CREATE nonsense' WHERE name='entries_keep'"),
-}
+        "UPDATE sqlite_master SET sql='CREATE nonsense' WHERE name='entries_keep'")}
 
 
 def plant(path, *statements):
@@ -128,10 +126,8 @@ def test_no_text_of_the_schema_ever_changes():
 def test_a_writer_refuses_to_open_it(path, name):
     plant(path, *PLANTED[name])
     before = path.read_bytes()
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        pl.Ledger.open(path)
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        pl.Ledger.open(path, read_only=True)
+    refused(pl.errors.LedgerCorrupt, lambda: pl.Ledger.open(path),
+            lambda: pl.Ledger.open(path, read_only=True))
     assert path.read_bytes() == before
 
 
@@ -141,8 +137,7 @@ def test_a_ledger_that_is_open_meanwhile_refuses_the_next_request(path, name):
         data = guard(ledger)
         spent = ledger._history.state.units
         plant(path, *PLANTED[name])
-        with pytest.raises(pl.errors.LedgerCorrupt):
-            ledger.request(G, data)
+        refused(pl.errors.LedgerCorrupt, lambda: ledger.request(G, data))
         assert data._vault.opened == 0 and ledger._history.state.units == spent
         with pytest.raises(pl.errors.LedgerCorrupt):
             _ = ledger.spent  # a reader looks, too
@@ -153,8 +148,7 @@ def test_a_later_version_that_took_the_file_over_stops_this_one(path):
     with pl.Ledger.open(path) as ledger:
         data = guard(ledger)
         plant(path, "PRAGMA user_version = 99")
-        with pytest.raises(pl.errors.LedgerTooNew):
-            ledger.request(G, data)
+        refused(pl.errors.LedgerTooNew, lambda: ledger.request(G, data))
         ledger._history._pending.clear()
 
 
@@ -201,8 +195,7 @@ def test_a_trigger_that_comes_and_goes_without_a_mark_does_not_stay_in_mind(path
     with pl.Ledger.open(path) as ledger:
         data, store = guard(ledger), ledger._history.store
         plant(path, EATING)
-        with pytest.raises(pl.errors.LedgerCorrupt):
-            store.read()
+        refused(pl.errors.LedgerCorrupt, lambda: store.read())
         plant(path, "PRAGMA writable_schema=ON", "DELETE FROM sqlite_master WHERE name='z'")
         assert differences(store._connect().execute(
             "SELECT type, name, tbl_name, rootpage, sql, length(sql) FROM sqlite_master"
@@ -248,8 +241,7 @@ def test_a_schema_that_takes_long_to_read_is_given_up(path, monkeypatch):
     plant(path, *(f"CREATE TABLE t{number} (x)" for number in range(300)))
     monkeypatch.setattr(sqlite_open, "_STEPS", 10)
     monkeypatch.setattr(sqlite_open, "_SCHEMA_SECONDS", 0.0)
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        pl.Ledger.open(path)
+    refused(pl.errors.LedgerCorrupt, lambda: pl.Ledger.open(path))
 
 
 # --- what was written is read back ----------------------------------------------------------------
@@ -288,8 +280,7 @@ FAULTS = {
     "another body": lambda rows: [*rows[:-1], (*rows[-1][:2], rows[-1][2].replace("9.0", "8.0"),
                                                *rows[-1][3:])],
     "another hash": lambda rows: [*rows[:-1], (*rows[-1][:4], "0" * 64)],
-    "another kind": lambda rows: [*rows[:-1], (rows[-1][0], "x", *rows[-1][2:])],
-}
+    "another kind": lambda rows: [*rows[:-1], (rows[-1][0], "x", *rows[-1][2:])]}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -1,7 +1,5 @@
 """The file: append-only, and whatever happens to it is found and named."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3
@@ -13,6 +11,7 @@ from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import SQLiteStore
 from tests.doctored import doctor
+from tests.worlds import refused
 
 G = pl.Gaussian(9.0)
 
@@ -65,13 +64,11 @@ def test_a_copy_opens_and_verifies(path, original):
 @pytest.mark.parametrize("statement", [
     "UPDATE entries SET body = '{}' WHERE position = 2", "UPDATE entries SET kind = 'x'",
     "DELETE FROM entries WHERE position = 5", "DELETE FROM entries",
-    "INSERT OR REPLACE INTO entries VALUES (2, 'x', '{}', '', '')",
-])
+    "INSERT OR REPLACE INTO entries VALUES (2, 'x', '{}', '', '')"])
 def test_the_history_is_append_only(path, statement):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA recursive_triggers = ON")  # REPLACE deletes too
-    with pytest.raises(sqlite3.Error):
-        connection.execute(statement)
+    refused(sqlite3.Error, lambda: connection.execute(statement))
     connection.close()
     assert look(path)[1] == []
 
@@ -89,16 +86,14 @@ def test_a_truncated_file_is_corrupt(path, share):
     size = path.stat().st_size
     with open(path, "r+b") as file:
         file.truncate(int(size * share))
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        look(path)
+    refused(pl.errors.LedgerCorrupt, lambda: look(path))
 
 
 @pytest.mark.parametrize("pages", [1, 2, 3])
 def test_a_file_cut_at_a_page_is_corrupt(path, pages):
     with open(path, "r+b") as file:
         file.truncate(4096 * pages)
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        look(path)
+    refused(pl.errors.LedgerCorrupt, lambda: look(path))
 
 
 @pytest.mark.parametrize("content", [
@@ -108,8 +103,7 @@ def test_a_file_cut_at_a_page_is_corrupt(path, pages):
 def test_what_is_no_ledger_is_corrupt(tmp_path, content):
     path = tmp_path / "x.db"
     path.write_bytes(content)
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        look(path)
+    refused(pl.errors.LedgerCorrupt, lambda: look(path))
     assert path.read_bytes() == content  # looking changed nothing
 
 
@@ -131,8 +125,7 @@ def test_random_damage_is_found_or_harmless(path, original, seed):
 def test_another_database_is_no_ledger(tmp_path):
     path = tmp_path / "x.db"
     edit(path, "CREATE TABLE entries (position, kind, body, previous, hash)")
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        look(path)
+    refused(pl.errors.LedgerCorrupt, lambda: look(path))
 
 
 def test_our_mark_on_an_empty_database_is_not_enough(tmp_path):
@@ -140,8 +133,7 @@ def test_our_mark_on_an_empty_database_is_not_enough(tmp_path):
 
     path = tmp_path / "x.db"
     edit(path, f"PRAGMA application_id = {APPLICATION_ID}")
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        look(path)
+    refused(pl.errors.LedgerCorrupt, lambda: look(path))
 
 
 @pytest.mark.parametrize("statement", ["DROP TABLE entries", "DROP TABLE vectors",
@@ -153,14 +145,12 @@ def test_a_missing_table_is_corrupt(path, statement):
             ledger.verify()
             ledger.record(0)
 
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        use()
+    refused(pl.errors.LedgerCorrupt, use)
 
 
 def test_a_newer_file_is_too_new(path):
     edit(path, "PRAGMA user_version = 99")
-    with pytest.raises(pl.errors.LedgerTooNew):
-        look(path)
+    refused(pl.errors.LedgerTooNew, lambda: look(path))
 
 
 def test_a_newer_format_in_the_first_entry_is_too_new(tmp_path):
@@ -170,8 +160,7 @@ def test_a_newer_format_in_the_first_entry_is_too_new(tmp_path):
     with store.transaction() as transaction:
         transaction.append(make_entry(0, decode("created", body), GENESIS))
     store.close()
-    with pytest.raises(pl.errors.LedgerTooNew):
-        look(tmp_path / "x.db")
+    refused(pl.errors.LedgerTooNew, lambda: look(tmp_path / "x.db"))
 
 
 @pytest.mark.parametrize("wrong", [
@@ -190,12 +179,10 @@ def test_a_newer_format_in_the_first_entry_is_too_new(tmp_path):
     "UPDATE entries SET body = '{\"a\":\"\\ud800\"}' WHERE position = 3",
     "UPDATE entries SET body = CAST(x'ff00fe' AS TEXT) WHERE position = 3",
     "DELETE FROM entries WHERE position = 3", "DELETE FROM entries WHERE position = 0",
-    "DELETE FROM entries",
-])
+    "DELETE FROM entries"])
 def test_an_edited_history_does_not_open_and_an_audit_finds_it(path, wrong):
     doctor(path, wrong)
-    with pytest.raises(pl.LedgerError):
-        look(path)
+    refused(pl.LedgerError, lambda: look(path))
     from privledger.ledger import audit
 
     store = SQLiteStore(path)
@@ -209,8 +196,7 @@ def test_an_edited_history_does_not_open_and_an_audit_finds_it(path, wrong):
 
 def test_a_deeply_nested_entry_is_corrupt(path):
     doctor(path, "UPDATE entries SET body = '" + "[" * 100_000 + "' WHERE position = 3")
-    with pytest.raises(pl.errors.LedgerCorrupt):
-        look(path)
+    refused(pl.errors.LedgerCorrupt, lambda: look(path))
 
 
 def test_a_cut_tail_is_found_with_a_receipt(path, original):
@@ -261,15 +247,13 @@ def test_an_auditor_may_ask_for_a_record_whose_vector_is_damaged(path):
 
 def test_a_second_creation_is_refused(path, tmp_path):
     before = path.read_bytes()
-    with pytest.raises(pl.LedgerError, match="exists"):
-        pl.Ledger.create(path, budget=pl.Budget(1.0))
+    refused(pl.LedgerError, lambda: pl.Ledger.create(path, budget=pl.Budget(1.0)), match="exists")
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["missing.db", "folder/missing.db", "."])
 def test_a_missing_file_is_a_ledger_error(tmp_path, name):
-    with pytest.raises(pl.LedgerError):
-        pl.Ledger.open(tmp_path / name)
+    refused(pl.LedgerError, lambda: pl.Ledger.open(tmp_path / name))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -282,8 +266,7 @@ def test_reading_only_grants_nothing(path, schema, table, original):
     with pl.Ledger.open(path, read_only=True) as ledger:
         assert ledger.spent == original[1].epsilon and ledger.verify() == []
         data = ledger.protect(*table, schema)
-        with pytest.raises(pl.LedgerError):
-            ledger.request(G, data)
+        refused(pl.LedgerError, lambda: ledger.request(G, data))
         assert data._vault.opened == 0
         ledger._history._pending.clear()
     assert look(path)[0] == original[1].epsilon
