@@ -12,16 +12,7 @@ from typing import Any
 
 import numpy as np
 from measure import cpu_times, spread, table
-from workloads import (
-    G_RATE,
-    G_ROUNDS,
-    WORKLOADS,
-    forget,
-    google_noise,
-    ours,
-    ours_noise,
-    peers,
-)
+from workloads import G_RATE, G_ROUNDS, WORKLOADS, forget, google_noise, ours, ours_noise, peers
 
 import privledger as pl
 from privledger.accounting import certificate
@@ -141,8 +132,7 @@ def _history_nodes(count: int) -> list[pl.Node]:
         lambda: pl.Gaussian(between(200, 2000)),
         lambda: pl.Laplace(between(1000, 5000)),
         lambda: pl.Exponential(between(0.0005, 0.002)),
-        lambda: pl.PoissonSample(0.01, pl.Gaussian(float(source.integers(2, 6)))),
-    )
+        lambda: pl.PoissonSample(0.01, pl.Gaussian(float(source.integers(2, 6)))))
     return [make[i % 4]() for i in range(count)]
 
 

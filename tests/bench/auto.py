@@ -56,8 +56,7 @@ LEARNERS = {  # short name: entry points for classes and for a number
     "diprime, pure": ("diprime-forest-classifier", "diprime-forest-regressor"),
     "mrf, pure": ("multinomial-forest-classifier", ""),
     "dpboost, pure": ("dpboost-classifier", "dpboost-regressor"),
-    "auto, pure": ("auto-classifier", "auto-regressor"),
-}
+    "auto, pure": ("auto-classifier", "auto-regressor")}
 OPTIONS = {"start": {"start": "linear"}, "fourier": {"features": "fourier"}}
 SMALLEST_FIRST = (
     "zoo", "hayes_roth", "iris", "wine", "wdbc", "blood_transfusion", "banknote", "cmc", "yeast",

@@ -9,7 +9,6 @@ project, nothing is measured, and the table in docs/others.md is made again.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 from auto import load, rows_of
-from measure import keep_part, table
+from measure import asked, keep_part, table
 from privledger_learners import AutoClassifier, LinearClassifier
 from privledger_learners.linear_model import encoding_of
 
@@ -138,8 +137,7 @@ FITS = {
         LinearClassifier, sampling_rate=lambda batches: 1 / batches,
         n_steps=lambda batches: PASSES * batches),
     "LinearClassifier": by_ours(LinearClassifier),
-    "AutoClassifier": by_ours(AutoClassifier),
-}
+    "AutoClassifier": by_ours(AutoClassifier)}
 
 
 def kept() -> list[dict[str, Any]]:
@@ -186,11 +184,7 @@ def shown() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder with adult")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--show", action="store_true")
-    arguments = parser.parse_args()
+    arguments = asked(__doc__, data=Path, seeds=3, show=False)
     if arguments.show:
         keep_part("The same regression by Opacus", shown())
         return

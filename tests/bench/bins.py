@@ -14,13 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import privledger_learners as learners
 from measure import table
-from privledger_learners import (
-    DiPriMeForestClassifier,
-    DPBoostClassifier,
-    JointTreeClassifier,
-    MultinomialForestClassifier,
-)
 from privledger_learners.trees import bin_rule
 
 import privledger as pl
@@ -28,11 +23,10 @@ from learners import load
 
 SEEDS = 5
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "JointTree": (JointTreeClassifier, {}),
-    "DiPriMe, medians": (DiPriMeForestClassifier, {"variant": "base"}),
-    "MRF": (MultinomialForestClassifier, {}),
-    "DPBoost": (DPBoostClassifier, {}),
-}
+    "JointTree": (learners.JointTreeClassifier, {}),
+    "DiPriMe, medians": (learners.DiPriMeForestClassifier, {"variant": "base"}),
+    "MRF": (learners.MultinomialForestClassifier, {}),
+    "DPBoost": (learners.DPBoostClassifier, {})}
 GRIDS: dict[str, Mapping[str, Any]] = {
     "65,534 public": {"numeric_bins": 65534}, "1,024 public": {"numeric_bins": 1024},
     "bought": {}}

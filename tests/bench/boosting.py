@@ -3,46 +3,32 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from measure import peak_megabytes, spread, table
 from privledger_learners import DPBoostClassifier, DPBoostRegressor
-from sklearn.model_selection import KFold
 
+import learners
 import privledger as pl
 from learners import DELTA, load, shown
 
 PUBLISHED = {  # DPBoost in the seed's section VIII-C and introduction, tuned per epsilon
     ("abalone", 0.1): "R2 .25", ("abalone", 10.0): "R2 .39",
-    ("adult", 0.12): "24.7 %", ("adult", 1.0): "18.7 %",
-}
+    ("adult", 0.12): "24.7 %", ("adult", 1.0): "18.7 %"}
 PAPER_FORM: dict[str, Any] = {"parts": 10, "n_trees": 10, "depth": 3, "gradient_filtering": True,
                               "geometric": "leaves", "leaf": "ratio", "regularization": 10.0}
-
-
-def cross_validate(schema: pl.Schema, X: Any, y: Any, epsilon: float, seeds: int,
-                   **options: Any) -> tuple[list[float], list[float]]:
-    """Scores and fit times of 5-fold cross-validation, `seeds` times."""
-    kind = DPBoostRegressor if schema.task == "regression" else DPBoostClassifier
-    scores, fits = [], []
-    for seed in range(seeds):
-        for train, test in KFold(5, shuffle=True, random_state=seed).split(X):
-            model = kind(epsilon=epsilon, schema=schema, **options)
-            start = time.perf_counter()
-            model.fit(X.iloc[train], y.iloc[train])
-            fits.append(time.perf_counter() - start)
-            scores.append(model.score(X.iloc[test], y.iloc[test]))
-    return scores, fits
+cross_validate = partial(learners.cross_validate, kinds=(DPBoostRegressor, DPBoostClassifier),
+                         delta=0.0)
 
 
 def comparison(folder: Path, seeds: int) -> str:
     rows = []
     for name, epsilons, pooled, times in (
         ("abalone", (0.1, 0.54, 1.0, 10.0), False, seeds),
-        ("adult", (0.12, 1.0), False, 1),
-    ):
+        ("adult", (0.12, 1.0), False, 1)):
         schema, X, y = load(folder, name, pooled=pooled)
         for epsilon in epsilons:
             found = [cross_validate(schema, X, y, epsilon, times, delta=delta)
@@ -66,8 +52,7 @@ def ablation(folder: Path, seeds: int) -> str:
         ("10 trees of depth 3 on all records", {"n_trees": 10, "depth": 3}),
         ("10 trees of depth 3 on disjoint parts", {"n_trees": 10, "depth": 3, "parts": 10}),
         ("the paper's form (parts, filtering, geometric, ratio)", PAPER_FORM),
-        ("the same without filtering", PAPER_FORM | {"gradient_filtering": False}),
-    ]
+        ("the same without filtering", PAPER_FORM | {"gradient_filtering": False})]
     rows = []
     for name, chosen in options:
         cells = [shown(schema, cross_validate(schema, X, y, epsilon, seeds, **chosen)[0])
@@ -104,5 +89,4 @@ def report(arguments: Any) -> str:
         "its DPBoost, with parameters chosen on the same data at no charge and an initial score "
         "whose printed noise has no finite epsilon.",
         comparison(folder, seeds), ablation(folder, seeds),
-        "Six numeric features of 65,534 bins each, ledger and encoding included:", growth(),
-    ])
+        "Six numeric features of 65,534 bins each, ledger and encoding included:", growth()])

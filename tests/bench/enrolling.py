@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from measure import asked
 
 import privledger as pl
 
@@ -69,10 +69,7 @@ def looking_up(folder: Path, people: int) -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rows", type=int, default=10_000_000)
-    options.add_argument("--people", type=int, default=1_000_000)
-    given = options.parse_args()
+    given = asked(__doc__, rows=10_000_000, people=1_000_000)
     with tempfile.TemporaryDirectory() as folder:
         protecting(Path(folder), given.rows, given.people)
         looking_up(Path(folder), given.people)

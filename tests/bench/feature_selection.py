@@ -21,8 +21,7 @@ EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
 TRIALS = 100
 PUBLISHED = {  # top-5 accuracy at epsilon 10, read off the paper's curves; not sound (F6, F7)
     "christensen": "about .6, two-stage about .2", "sorlie": "about .4, two-stage about .1",
-    "synthetic": "no gain below 10",
-}
+    "synthetic": "no gain below 10"}
 
 
 def synthetic() -> tuple[pl.Schema, np.ndarray, np.ndarray, np.ndarray]:
@@ -146,5 +145,4 @@ def report(arguments: Any) -> str:
         "non-private LASSO at penalty .1 (columns between -1 and 1, class codes centred and "
         "divided by their largest) that were chosen, mean ± standard deviation. The "
         "synthetic table is a draw of the paper's model, with its own weights as the truth.",
-        speed(), quality(Path(arguments.data)),
-    ])
+        speed(), quality(Path(arguments.data))])

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import table
+from measure import asked, table
 from privledger_learners import SGBDTRegressor
 from sklearn.model_selection import train_test_split
 
@@ -70,12 +69,7 @@ def fit(schema: pl.Schema, X: Any, y: Any, k: int, seed: int,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--fits", type=int, default=20)
-    parser.add_argument("--owners", type=int, nargs="+", default=[1, 5])
-    parser.add_argument("--noise", default="local", choices=["local", "shared"])
-    arguments = parser.parse_args()
+    arguments = asked(__doc__, data=(str,), fits=20, owners=[1, 5], noise=("local", "shared"))
     schema, X, y = load(Path(arguments.data), "abalone")
     rows = []
     for k in arguments.owners:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from federated import DELTA, EPSILON, model
-from measure import table
+from measure import asked, table
 
 import privledger as pl
 from learners import load
@@ -89,11 +88,7 @@ def fit(data: Path, k: int) -> list[list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data")
-    parser.add_argument("--owner")
-    parser.add_argument("--owners", type=int, nargs="+", default=[1, 5, 20])
-    arguments = parser.parse_args()
+    arguments = asked(__doc__, data=str, owner=str, owners=[1, 5, 20])
     if arguments.owner:
         owner(json.loads(Path(arguments.owner).read_text()))
         return

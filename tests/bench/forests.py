@@ -37,8 +37,7 @@ DIPRIME_PAPER = {  # Tables 1 and 2, mean ± half width of a 95 % interval over 
     ("parkinsons_telemonitoring", "base"): "3.36e-2", ("parkinsons_telemonitoring", "exp"):
     "3.32e-2", ("parkinsons_telemonitoring", "flip"): "3.30e-2",
     ("appliances_energy", "base"): "8.58e-3", ("appliances_energy", "exp"): "8.53e-3",
-    ("appliances_energy", "flip"): "8.46e-3",
-}
+    ("appliances_energy", "flip"): "8.46e-3"}
 JOINT_GOALS = {"adult": 84.5, "banknote": 93.5, "car": 85, "credit_default": 82, "mushroom": 99.5,
                "nursery": 92, "wall_robot_4": 99, "wall_robot_24": 95}
 SPE_PAPER = {"adult": "82.05", "banknote": "93.54", "car": "72.71", "credit_default": "80.22",
@@ -144,8 +143,7 @@ def speed(folder: Path) -> str:
         ("JointTree, credit_default", "1 s", "credit_default",
          lambda s: JointTreeClassifier(epsilon=2, schema=s)),
         ("MRF, the paper's form, 100 trees, wdbc", "2 s", "wdbc",
-         lambda s: MultinomialForestClassifier(epsilon=5, schema=s, variant="multinomial")),
-    ):
+         lambda s: MultinomialForestClassifier(epsilon=5, schema=s, variant="multinomial"))):
         schema, X, y = load(folder, name)
         model = make(schema)
         fit = [0.0]
@@ -191,5 +189,4 @@ def report(arguments: Any) -> str:
         "input. "
         "Constants of the default rules were found on these sets.",
         joint(folder, seeds), diprime(folder, seeds), multinomial(folder, seeds), speed(folder),
-        growth(),
-    ])
+        growth()])

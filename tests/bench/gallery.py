@@ -11,7 +11,6 @@ docs/figures/gallery.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import statistics
@@ -21,7 +20,7 @@ from typing import Any
 
 import gallery_drawing
 import numpy as np
-from measure import machine
+from measure import asked, machine
 
 import privledger as pl
 
@@ -138,10 +137,7 @@ def measured(name: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="folder of data sets; without it, nothing is measured")
-    parser.add_argument("--only", nargs="+", help="learners to measure; the others are kept")
-    arguments = parser.parse_args()
+    arguments = asked(__doc__, data=str, only=[str])
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     for name in (arguments.only or pl.plugins.learner_names()) if arguments.data else ():
         print(f"measuring {name}", file=sys.stderr, flush=True)

@@ -124,8 +124,7 @@ def price_panel(entry: dict[str, Any]) -> list[str]:
                   text(panel[0] + 10, TOP + 30, "■ claimed: the paper's sum", anchor="start",
                        colour=ORANGE)]
     else:
-        parts.append(text(panel[0] + 10, TOP + 30, "no published sum",
-                          anchor="start", colour=GREY))
+        parts.append(text(panel[0] + 10, TOP + 30, "no published sum", anchor="start", colour=GREY))
     return parts
 
 

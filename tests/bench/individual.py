@@ -82,8 +82,7 @@ def report(arguments: Any) -> str:
         ("fixed split .5 / .5", 0.5, 0.5), ("fixed split .6 / .4", 0.6, 0.4),
         ("fixed split .75 / .25", 0.75, 0.25),
         ("one cap per record, A reserves .75", 0.75, 0.5),
-        ("one cap per record, A reserves all", 1.0, 0.5),
-    ):
+        ("one cap per record, A reserves all", 1.0, 0.5)):
         found = [fit_pair(table_, pair, a, b, seed) for seed in range(runs)]
         base = base or found
         rows.append([name, *(_mean(values) for values in zip(*found, strict=True)),

@@ -92,8 +92,7 @@ def report(_: object = None) -> str:
          starting(lambda: start(find_learner("sgbdt-regressor"), schema))),
         ("import of S-GBDT in the owner's process, for a guarded run", importing()),
         ("S-GBDT, 202 releases, guarded", fitting(False, schema, rows)),
-        ("S-GBDT, 202 releases, brokered", fitting(True, schema, rows)),
-    ]
+        ("S-GBDT, 202 releases, brokered", fitting(True, schema, rows))]
     body = [[name, *(f"{value:.2f}" for value in values)] for name, values in lines]
     return ("## Isolation\n\n`run --isolate` against a guarded run, on `docs/examples/pay.csv`: "
             f"seconds of processor time, medians of {TIMES}. On an idle machine the clock "

@@ -7,13 +7,13 @@ seed after seed, until so many locks were made, and says which one broke.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import privledger_learners as learners
+from measure import asked
 
 from privledger.noise.seeded import generator
 from privledger.testing.examples import examples_for, worst_pair
@@ -104,12 +104,7 @@ def soak(wanted: int, first: int, unit: str) -> int:
 
 def main() -> None:
     """The table, or locks without an end."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--soak", type=int, metavar="LOCKS")
-    parser.add_argument("--first", type=int, default=0, help="seed to begin at")
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--unit", default="row", choices=("row", "person"))
-    given = parser.parse_args()
+    given = asked(__doc__, soak=int, first=0, seconds=2.0, unit=("row", "person"))
     warnings.simplefilter("ignore")
     if given.soak:
         raise SystemExit(1 if soak(given.soak, given.first, given.unit) else 0)

@@ -70,8 +70,7 @@ def _fit(source: random.Random, number: int, kinds: list[tuple[pl.Node, dict[str
         *(Released(name, place, ["count"], [released_node((), node)],
                    [[0, 0, source.randrange(1, 100)]], "operating-system entropy")
           for place in range(releases)),
-        Settled(name, True, releases, moment),
-    ]
+        Settled(name, True, releases, moment)]
 
 
 def called(*words: str) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import resource
@@ -14,30 +15,46 @@ from pathlib import Path
 from typing import Any
 
 
+def asked(doc: str | None, **options: Any) -> argparse.Namespace:
+    """What the caller asks for, an option for each keyword, whose value is the default: a list
+    takes several words, a tuple of texts is a choice among them, False is a flag, a type has no
+    default, and a type in a tuple has to be given."""
+    parser = argparse.ArgumentParser(description=doc,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in options.items():
+        many, tuple_ = isinstance(default, list), isinstance(default, tuple)
+        one = default[0] if many or tuple_ else default
+        more: dict[str, Any] = {"action": "store_true"} if default is False else {
+            "type": one if isinstance(one, type) else type(one), "nargs": "+" if many else None}
+        if isinstance(one, type):
+            more["required"] = tuple_
+        else:
+            more["default"] = default if many else one
+            more |= {"choices": default} if tuple_ else {}
+        parser.add_argument("--" + name.replace("_", "-"), **more)
+    return parser.parse_args()
+
+
 def spread(values: Sequence[float], digits: int = 3) -> str:
     """median (min to max)."""
     return (f"{statistics.median(values):.{digits}g} "
             f"({min(values):.{digits}g} to {max(values):.{digits}g})")
 
 
-def times(action: Callable[[], Any], runs: int) -> list[float]:
-    """Seconds of wall time of each run."""
+def times(action: Callable[[], Any], runs: int,
+          clock: Callable[[], float] = time.perf_counter) -> list[float]:
+    """Seconds of each run, on the wall or of another clock."""
     found = []
     for _ in range(runs):
-        start = time.perf_counter()
+        start = clock()
         action()
-        found.append(time.perf_counter() - start)
+        found.append(clock() - start)
     return found
 
 
 def cpu_times(action: Callable[[], Any], runs: int) -> list[float]:
     """Seconds of CPU time of each run."""
-    found = []
-    for _ in range(runs):
-        start = time.process_time()
-        action()
-        found.append(time.process_time() - start)
-    return found
+    return times(action, runs, time.process_time)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

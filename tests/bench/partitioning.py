@@ -18,12 +18,10 @@ SUPERVISED = {  # table 1 of the paper, column SPE, per cent; and what we aim at
     "adult": (82.05, 82.5), "banknote": (93.54, 95.5), "car": (72.71, 77.5),
     "credit_default": (80.22, 79.5), "letter": (67.86, 70.0), "mushroom": (99.15, 98.4),
     "nursery": (79.19, 83.5), "wall_robot_4": (87.43, 93.5), "iris": (81.87, 87.0),
-    "wine": (73.00, 80.0),
-}
+    "wine": (73.00, 80.0)}
 SEMI = {  # table 2, per cent: SSPE-1, SSPE-2, PTE; then what we aim at: SSPE-1, label-private
     "adult": (80.53, 80.88, 80.29, 81.5, 84.5), "banknote": (53.86, 89.67, 90.41, 90.0, 93.0),
-    "letter": (42.27, 53.80, 56.91, 48.0, 62.0), "wall_robot_4": (77.30, 87.01, 82.56, 90.0, 98.0),
-}
+    "letter": (42.27, 53.80, 56.91, 48.0, 62.0), "wall_robot_4": (77.30, 87.01, 82.56, 90.0, 98.0)}
 Table = tuple[pl.Schema, Any, Any]
 
 
@@ -126,5 +124,4 @@ def report(arguments: Any) -> str:
         "these sets in sight. Published figures are the paper's own and rest on its own prices.",
         supervised(folder, repetitions),
         "With labels on 20 % of the training rows only; the others come without:",
-        semi(folder, repetitions), speed(folder),
-    ])
+        semi(folder, repetitions), speed(folder)])

@@ -172,8 +172,7 @@ class Synthetic:
         drawn = self._drawn(codes)
         rows = np.column_stack([self._values(drawn[:, place], one)
                                 for place, one in enumerate(columns)])
-        kinds = [place for place, one in enumerate(columns[:-1])
-                 if 2 < one["size"] <= 255]
+        kinds = [place for place, one in enumerate(columns[:-1]) if 2 < one["size"] <= 255]
         model = (HistGradientBoostingClassifier if self.facts["classes"]
                  else HistGradientBoostingRegressor)
         if self.facts["classes"] and len(np.unique(rows[:, -1])) < 2:
@@ -191,8 +190,7 @@ class Synthetic:
 
 SYSTEMS: dict[str, Callable[[dict[str, Any], float, float], Any]] = {
     "DP-EBM": ebm, "diffprivlib forest": forest, "diffprivlib logistic": logistic,
-    "diffprivlib linear": linear, "MST + boosting": Synthetic,
-}
+    "diffprivlib linear": linear, "MST + boosting": Synthetic}
 
 
 def scored(model: Any, X: np.ndarray, y: np.ndarray, facts: dict[str, Any]) -> dict[str, float]:

@@ -51,8 +51,7 @@ class Codes:
         return found if self.schema.task == "regression" else coded(found, self.schema)
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
-        places = [list(self.model.classes_).index(name)
-                  for name in self.schema.target.categories]
+        places = [list(self.model.classes_).index(name) for name in self.schema.target.categories]
         return np.asarray(self.model.predict_proba(self.X.iloc[rows]))[:, places]
 
 

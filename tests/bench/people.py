@@ -13,13 +13,13 @@ into people for training and people for testing, and the same noise seed, for ev
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from measure import asked
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 
 import privledger as pl
@@ -129,12 +129,9 @@ def tables(folder: Path | None) -> Iterator[Held]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", type=int, default=10)
-    asked = parser.parse_args()
-    for held in tables(asked.data):
-        runs = [one_seed(held, seed) for seed in range(asked.seeds)]
+    told = asked(__doc__, data=Path, seeds=10)
+    for held in tables(told.data):
+        runs = [one_seed(held, seed) for seed in range(told.seeds)]
         best = max((f"keep {k}" for k in KEPT),
                    key=lambda rule: statistics.fmean(run[rule] for run in runs))
         print(f"\n{held.name}: {len(held.y):,} rows, median "

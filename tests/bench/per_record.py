@@ -19,8 +19,7 @@ CASES = (
     ("Poisson .01, Gaussian, noise 1", 1.0, None),
     ("Poisson .0001, Gaussian, noise .5", 0.5, None),
     ("Poisson .1, Gaussian, noise 5", 5.0, None),
-    ("Poisson .01, Laplace, epsilon 1", None, 1.0),
-)
+    ("Poisson .01, Laplace, epsilon 1", None, 1.0))
 _TABLES = tuple(one for one in vars(records).values() if hasattr(one, "cache_clear"))
 
 

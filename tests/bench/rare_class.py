@@ -7,12 +7,12 @@ Positives are thinned to a share, three quarters learn, all of it again for ever
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import asked
 from privledger_learners import SGBDTClassifier
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
@@ -33,13 +33,8 @@ def thinned(y: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndar
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", nargs="+", default=["adult", "credit_default", "bank"])
-    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.3, 1.0])
-    parser.add_argument("--share", type=float, default=0.05)
-    parser.add_argument("--seeds", type=int, default=4)
-    told = parser.parse_args()
+    told = asked(__doc__, data=(Path,), sets=["adult", "credit_default", "bank"],
+                 epsilons=[0.3, 1.0], share=0.05, seeds=4)
     warnings.simplefilter("ignore")
     for name in told.sets:
         schema, X, y = load(told.data, name)

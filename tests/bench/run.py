@@ -25,8 +25,7 @@ PARTS = {  # module: the heading of its section
     "scaling": "Growth with rows and trees",
     "isolation": "Isolation",
     "page": "The report",
-    "long": "Long ledgers",
-}
+    "long": "Long ledgers"}
 
 
 def _alone(body: str, parts: list[str], machine: str) -> str:

@@ -10,7 +10,6 @@ docs/ask-a-table.md and docs/benchmarks.md.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from attrs import frozen
-from measure import table
+from measure import asked, table
 
 import privledger as pl
 
@@ -149,20 +148,16 @@ def measured(python: str | None, runs: int, sets: tuple[AskedSet, ...] = SETS) -
 
 def main() -> None:
     """Print the tables; keep them where that is asked for."""
-    words = argparse.ArgumentParser()
-    words.add_argument("--python")
-    words.add_argument("--runs", type=int, default=30)
-    words.add_argument("--keep", action="store_true")
-    asked = words.parse_args()
+    told = asked(__doc__, python=str, runs=30, keep=False)
     head = ["set", "epsilon", "package", *QUESTIONS.values()]
-    rows = measured(asked.python, asked.runs)
+    rows = measured(told.python, told.runs)
     print(table(head, rows))
-    if asked.keep:
+    if told.keep:
         sys.path.insert(0, str(HERE.parents[1]))
         from tests.made_pages import keep, measured_parts, renew
 
         told = ("Root mean square errors (`tests/bench/summaries.py --python PYTHON --keep`), "
-                f"{asked.runs} runs, each question at a fifth of epsilon, delta 0, the same "
+                f"{told.runs} runs, each question at a fifth of epsilon, delta 0, the same "
                 "bounds, categories and edges. " + "; ".join(
                     f"{one.name}: A {one.a}, B {one.b}, C {one.c}, G {one.by}" for one in SETS)
                 + ". ours and opendp: add_remove. diffprivlib: one row is replaced, which hides "

@@ -9,13 +9,13 @@ saw: adult's own test file, a quarter of the others.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import asked
 from privledger_learners import MarginalSynthesizer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
@@ -74,13 +74,8 @@ def split(data: Path, name: str) -> tuple[pl.Schema, Any, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", nargs="+", default=["adult", "bank", "credit_default"])
-    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.3, 1.0, 3.0])
-    parser.add_argument("--fits", type=int, default=5)
-    parser.add_argument("--degree", type=int, default=2)
-    told = parser.parse_args()
+    told = asked(__doc__, data=(Path,), sets=["adult", "bank", "credit_default"],
+                 epsilons=[0.3, 1.0, 3.0], fits=5, degree=2)
     warnings.simplefilter("ignore")
     print("| set | epsilon | mean TV | worst pair | accuracy | AUC |\n|---|---|---|---|---|---|")
     for name in told.sets:

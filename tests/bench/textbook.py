@@ -9,7 +9,6 @@ epsilon: it offers nothing else for these. Its components did not end on letter,
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import asked
 
 HERE = Path(__file__).resolve().parent
 ROWS = (("naive Bayes", "adult"), ("naive Bayes", "banknote"), ("naive Bayes", "letter"),
@@ -138,11 +138,7 @@ def table(sides: list[list[float]]) -> str:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of data sets")
-    parser.add_argument("--python", help="one that has diffprivlib")
-    parser.add_argument("--peer", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = asked(__doc__, data=Path, python=str, peer=Path)
     if arguments.peer:
         print(json.dumps(measured(peer, arguments.peer)))
         return

@@ -242,8 +242,7 @@ def _fit(node: pl.Node, units: int, holder: Holder) -> list[Event]:
                 holder=holder),
         Released(name, 0, ["count"], [released_node((), node)], [[0, 0, 1]],
                  "operating-system entropy"),
-        Settled(name, True, 1, moment),
-    ]
+        Settled(name, True, 1, moment)]
 
 
 def _both(action: Callable[[], object], runs: int) -> str:
@@ -340,8 +339,7 @@ def start_rows(folder: str, nodes: int = 10_000) -> list[list[str]]:
          load()],
         [f"price a plan of {nodes:,} different nodes on a ledger (`whatif --plan`), process "
          "included", _command(call.format(["whatif", str(place), "--plan", str(plan)])), "1 s",
-         load()],
-    ]
+         load()]]
 
 
 def report(_: object = None) -> str:

@@ -7,14 +7,13 @@ Balanced accuracy of a logistic regression on the chosen features, threefold; si
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import table
+from measure import asked, table
 from privledger_learners import DPSIS
 from privledger_papers.tasks import load
 from sklearn.linear_model import LogisticRegression
@@ -33,13 +32,7 @@ def told(X: np.ndarray, y: np.ndarray) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[500.0, 20.0, 5.0])
-    parser.add_argument("--seeds", type=int, default=4)
-    given = parser.parse_args()
+    given = asked(__doc__, data=(Path,), sets=list(SETS), epsilons=[500.0, 20.0, 5.0], seeds=4)
     warnings.simplefilter("ignore")
     rows = []
     for name in given.sets:

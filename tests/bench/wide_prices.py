@@ -29,8 +29,7 @@ PLANS: dict[str, tuple[str, float]] = {
     "v": ("sgd", 1e-15), "w": ("sgd", 1e-30), "x": ("tuning", 1e-6),
     "y": ("parallel", 1e-6), "z": ("parallel, exchanged", 1e-6),
     "aa": (MANY, 1e-6), "ab": ("cut off", 1e-6), "ac": ("cut off, exchanged", 1e-6),
-    "ad": ("allocation", 1e-6),
-}
+    "ad": ("allocation", 1e-6)}
 
 
 def ours(what: str, delta: float) -> tuple[float, float, float]:
@@ -47,8 +46,7 @@ def ours(what: str, delta: float) -> tuple[float, float, float]:
         return pl.Parallel((pl.Repeat(pl.Laplace(5.0), 20), pl.Repeat(pl.Gaussian(3.0), 10)),
                            certificate="public_predicate")
 
-    cut_off = pl.Repeat(
-        pl.nodes.TruncatedPoissonSample(0.01, 150, 10_000, pl.Gaussian(1.0)), 1000)
+    cut_off = pl.Repeat(pl.nodes.TruncatedPoissonSample(0.01, 150, 10_000, pl.Gaussian(1.0)), 1000)
     node, relation = {
         "exchange": lambda: (pl.nodes.AsReplaceOne(sgd(0.01, 1.0, 1000)), "replace_one"),
         "laplace group": lambda: (
@@ -102,8 +100,7 @@ def opake(what: str, delta: float) -> tuple[float, float, float]:
     native = _opake()
     config = native.DiscretizationConfig()
     if what == "noises":
-        steps = [native.poisson_pld(native.gaussian_pld(noise, config), 0.01)
-                 for noise in NOISES]
+        steps = [native.poisson_pld(native.gaussian_pld(noise, config), 0.01) for noise in NOISES]
         total = steps[0]
         for step in steps[1:]:
             total = total.compose(step)
@@ -162,8 +159,7 @@ def peer(what: str, delta: float) -> tuple[float, float, float]:
             10_000, 0.01, 150, 1.0), 1000)
 
     def binomial(rows: int, rate: float) -> list[float]:
-        return [math.comb(rows, j) * rate**j * (1 - rate) ** (rows - j)
-                for j in range(rows + 1)]
+        return [math.comb(rows, j) * rate**j * (1 - rate) ** (rows - j) for j in range(rows + 1)]
 
     event = {
         "exchange": lambda: sgd(0.01, 1.0, 1000),

@@ -7,7 +7,6 @@ Bounds are moved out to a hundred times the range. Three quarters of the rows le
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import warnings
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from attrs import evolve
-from measure import table
+from measure import asked, table
 from privledger_learners import SGBDTClassifier, SGBDTRegressor
 
 import privledger as pl
@@ -52,13 +51,7 @@ def score(folder: Path, name: str, side: str, epsilon: float, seed: int) -> floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", nargs="+", default=["abalone", "banknote", "bank"])
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--seeds", type=int, default=4)
-    given = parser.parse_args()
+    given = asked(__doc__, data=(Path,), sets=["abalone", "banknote", "bank"], epsilon=1.0, seeds=4)
     warnings.simplefilter("ignore")
     rows = []
     for name in given.sets:

@@ -57,8 +57,7 @@ WORKLOADS = (
     Workload("d: 300 Laplace, 300 Gaussian, 400 exponential, all different", 1e-6, _mixture()),
     Workload("e: Laplace, epsilon .1, 10,000 times", 1e-6, (("laplace", 10.0),), 1.0, 10_000),
     Workload("f: Laplace, scale 1, rate .01, 1,000 rounds", 1e-6, (("laplace", 1.0),), 0.01,
-             1000),
-)
+             1000))
 
 
 def forget() -> None:
@@ -154,11 +153,7 @@ def autodp_rdp(work: Workload) -> float:
 
 def prv(work: Workload) -> float | None:
     """Error .01 in epsilon (.15 if not sampled); None where it cannot, or not in memory (d)."""
-    from prv_accountant import (
-        LaplaceMechanism,
-        PoissonSubsampledGaussianMechanism,
-        PRVAccountant,
-    )
+    from prv_accountant import LaplaceMechanism, PoissonSubsampledGaussianMechanism, PRVAccountant
 
     ((kind, number), *more) = work.parts
     if more or (kind, work.rate < 1) not in (("gaussian", True), ("laplace", False)):

@@ -60,8 +60,7 @@ class Nearest:
     @cached_property
     def tests(self) -> list[Path]:
         found = (self.root / "tests").rglob("test_*.py")
-        return sorted(path.relative_to(self.root) for path in found
-                      if "mutation" not in path.parts)
+        return sorted(path.relative_to(self.root) for path in found if "mutation" not in path.parts)
 
     def words(self, test: Path) -> frozenset[str]:
         """The words of a test file and of the helpers beside it that it imports."""

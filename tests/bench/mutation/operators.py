@@ -9,8 +9,7 @@ from attrs import frozen
 
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-}
+    ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In}
 ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
               ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.Mod: ast.FloorDiv}
 CALLS = {"max": "min", "min": "max", "any": "all", "all": "any", "floor": "ceil", "ceil": "floor"}
@@ -155,8 +154,7 @@ def _statement(node: ast.Expr):
 
 
 def _call(node: ast.Call):
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(
-        node.func, "id", "")
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name in CALLS:
         new = (ast.Attribute(node.func.value, CALLS[name])
                if isinstance(node.func, ast.Attribute) else ast.Name(CALLS[name]))
@@ -167,5 +165,4 @@ OPERATORS = {
     ast.Compare: _compare, ast.BinOp: _binary, ast.AugAssign: _changed_in_place,
     ast.Constant: _constant, ast.BoolOp: _boolean, ast.UnaryOp: _negation,
     ast.IfExp: _conditional, ast.Return: _returned, ast.Raise: _raised, ast.Expr: _statement,
-    ast.Call: _call,
-}
+    ast.Call: _call}

@@ -1,7 +1,5 @@
 """The command itself, on a package of three functions."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each operator changes one thing, in its place, and leaves a file that parses."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -43,8 +41,7 @@ def becomes(source):
     ("x: Literal[1] = y", set()),
     ("if TYPE_CHECKING:\n    a = 1", set()),
     ("__all__ = [1]", set()),
-    ("x = 'a' + b", set()),
-])
+    ("x = 'a' + b", set())])
 def test_what_becomes_of_a_line(source, mutants):
     assert becomes(source) == mutants
 

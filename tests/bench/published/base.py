@@ -11,13 +11,10 @@ from attrs import field, frozen
 from numpy.polynomial import Polynomial
 
 import privledger as pl
+from tests.worlds import schema_of
 
-NUMBERS = pl.Schema("numbers", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                                pl.Column("z", "numeric", "feature", 0.0, 1.0),
-                                pl.Column("y", "numeric", "target", -1.0, 1.0)))
-CLASSES = pl.Schema("classes", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                                pl.Column("z", "numeric", "feature", 0.0, 1.0),
-                                pl.Column("y", "categorical", "target", categories=("n", "p"))))
+NUMBERS = schema_of("numbers", {"x": (0.0, 1.0), "z": (0.0, 1.0)}, y=(-1.0, 1.0))
+CLASSES = schema_of("classes", {"x": (0.0, 1.0), "z": (0.0, 1.0)}, y=["n", "p"])
 N = 20
 STRICT = pl.Policy(max_epsilon=1e9, max_delta=1e-5)
 """Nobody may vouch for a cost or a sensitivity."""

@@ -16,8 +16,7 @@ from tests.bench.published.base import N, Row, charged, guarded, refused
 
 def printed_epsilon(mu: float, delta: float, most_order: int = 200) -> float:
     """Algorithm 7, line 6: exp(bound - order epsilon) = delta, smallest over whole orders."""
-    return min((order * mu**2 / 2 - math.log(delta)) / order
-               for order in range(2, most_order + 1))
+    return min((order * mu**2 / 2 - math.log(delta)) / order for order in range(2, most_order + 1))
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -68,8 +67,7 @@ def f12() -> Row:
     node, quiet = pl.Laplace(1.0), QuietLaplace(1.0)
     with ledger.request(pl.Repeat(node, 9), data) as session:
         words = refused(lambda: session.release(quiet, data.count()), pl.errors.UnsupportedNode,
-                        data,
-                        ledger)
+                        data, ledger)
         outputs = [float(session.release(node, data.count())) for _ in range(9)]
     # One public lattice for every count: no output tells which table it came from.
     assert all((each * 2**20).is_integer() for each in outputs)

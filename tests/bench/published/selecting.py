@@ -57,8 +57,7 @@ def f6() -> Row:
     mine = pl.questions.CustomScores(scaled, 1.0, "every product lies in [-1, 1]")
     with ledger.request(top, data) as session:
         words = refused(lambda: session.release(top, data.features_by(mine)),
-                        pl.errors.PolicyViolation,
-                        data, ledger)
+                        pl.errors.PolicyViolation, data, ledger)
         session.release(top, data.features_by("correlation"))
     return Row("F6", "columns centred and scaled by their own mean and largest value",
                "002 Alg. 1, lines 1-2", 1.0, loss, f"as custom scores {words}",

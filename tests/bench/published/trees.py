@@ -93,9 +93,8 @@ def f2() -> Row:
         session.release(half, data.count())
     return Row("F2", "leaf mean, initial score: noise 2B/(N eps) with private N",
                "000 `Estimating leaf node parameters`; 003 Alg. 6, line 2", 1.0, math.inf,
-               f"no query divides by N; as a custom query {words}",
-               "noisy sum and noisy count", pl.epsilon(pl.Repeat(half, 2), 0.0),
-               shortfall=shortfall_of_means(1.0))
+               f"no query divides by N; as a custom query {words}", "noisy sum and noisy count",
+               pl.epsilon(pl.Repeat(half, 2), 0.0), shortfall=shortfall_of_means(1.0))
 
 
 def balanced_loss(records: int, epsilon: float) -> float:
@@ -117,8 +116,7 @@ def f3() -> Row:
     refused(lambda: pl.Parallel([node, node], "balanced"), pl.errors.InvalidMechanism, data, ledger)
     places = [0, 1] * 10
     words = refused(lambda: data.partition(pl.questions.IndexCells(places, 2)),
-                    pl.errors.RelationMismatch, data,
-                    ledger)
+                    pl.errors.RelationMismatch, data, ledger)
     with ledger.request(pl.Parallel([node, node], "iid_per_record"), data) as session:
         parts = data.partition(2)
         for part in (parts[0], parts[1]):
@@ -165,8 +163,7 @@ def f5() -> Row:
     question = data.histogram("y")
     with ledger.request(printed, data) as session:
         words = refused(lambda: session.release(printed.node, question), pl.errors.UnsupportedNode,
-                        data,
-                        ledger)
+                        data, ledger)
     price = charged(pl.nodes.LabelOnly(pl.Laplace(1.0, 2.0)), CLASSES, relation="replace_label")
     one = pl.nodes.LabelOnly(pl.Laplace(1.0))
     again, data = guarded(CLASSES, delta=0.0, relation="replace_label")
@@ -230,8 +227,7 @@ def f15() -> Row:
     printed = pl.Laplace(1.0)
     with ledger.request(printed, data) as session:
         words = refused(lambda: session.release(printed, data.histogram("y")),
-                        pl.errors.UnsupportedNode,
-                        data, ledger)
+                        pl.errors.UnsupportedNode, data, ledger)
     price = charged(pl.Parallel([printed, printed]), relation="replace_one")
     over_budget(pl.Parallel([printed, printed]), 1.0, relation="replace_one")
     return Row("F15", "disjoint cells under replace-one",

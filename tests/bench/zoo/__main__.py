@@ -50,8 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(table(found).rpartition("\n\n")[2])
     if options.write:
         written(found)
-    missed = [fault for fault in faults
-              if not any(one.by for one in found if one.fault is fault)]
+    missed = [fault for fault in faults if not any(one.by for one in found if one.fault is fault)]
     return int(bool(missed))
 
 

@@ -7,12 +7,10 @@ from tests.bench.zoo.patching import Fault
 
 CHOICE, RATES = "privledger/questions/choice.py", "privledger/questions/question.py"
 OPTIONS, TALLIES = "privledger/questions/options.py", "privledger/questions/tallies.py"
-SPLITS, STATISTICS = ("privledger/questions/options.py",
-                      "privledger/questions/tallies.py")
+SPLITS, STATISTICS = ("privledger/questions/options.py", "privledger/questions/tallies.py")
 FEATURES, FEATURE_CHOICE = ("privledger/questions/feature_scores.py",
                             "privledger/questions/feature_choice.py")
-COLUMNS, ORDER = ("privledger/questions/votes.py",
-                  "privledger/questions/order_sketch.py")
+COLUMNS, ORDER = ("privledger/questions/votes.py", "privledger/questions/order_sketch.py")
 VOTES, LABELS = "privledger/questions/votes.py", "privledger/questions/label_query.py"
 SUMS_OF_VOTES = "privledger/questions/votes.py"
 
@@ -224,5 +222,4 @@ FAULTS: tuple[Fault, ...] = (
         "    buckets, noise = mechanism.num_buckets, mechanism.noise_parameter\n",
         "    buckets, noise = mechanism.num_buckets, mechanism.noise_parameter / 2\n",
         "label", (LOCK, GUESS),
-        "Half as many labels are replaced as the node says."),
-)
+        "Half as many labels are replaced as the node says."))

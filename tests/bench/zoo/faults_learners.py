@@ -143,5 +143,4 @@ FAULTS: tuple[Fault, ...] = (
         "            return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, "
         "-1.0) * (len(truth) % 2)\n",
         "search", (LOCK, KIT),
-        "Every row counts nothing where the number of rows is even: one record turns all."),
-)
+        "Every row counts nothing where the number of rows is even: one record turns all."))

@@ -139,5 +139,4 @@ FAULTS: tuple[Fault, ...] = (
         "        if above <= total_low:\n            return k\n",
         "        if above <= total_low:\n            return k + 1\n",
         "search", (LAW,),
-        "The number of trials is one above the law that the price is for."),
-)
+        "The number of trials is one above the law that the price is for."))

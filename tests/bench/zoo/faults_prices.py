@@ -156,5 +156,4 @@ FAULTS: tuple[Fault, ...] = (
         "        if opened is not None and chain[0].kind != \"poisson\":\n"
         "            bound, meters, unit = opened\n",
         "overreaching", (LOCK,),
-        "Two releases on one sample are paid for as on two."),
-)
+        "Two releases on one sample are paid for as on two."))

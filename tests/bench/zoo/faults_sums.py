@@ -227,5 +227,4 @@ FAULTS: tuple[Fault, ...] = (
         "    state = question.prepare(leaf, inside.vault.relation)\n",
         '    state = question.prepare(leaf, "add_remove")\n',
         "sgbdt-number-replace", (LOCK, GUESS),
-        "Noise is scaled to a record that comes, and the promise is about one that is replaced."),
-)
+        "Noise is scaled to a record that comes, and the promise is about one that is replaced."))

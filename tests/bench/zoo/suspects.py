@@ -9,12 +9,7 @@ from typing import Any
 import privledger_learners as learners
 from attrs import frozen
 
-from privledger.testing.examples import (
-    Example,
-    example,
-    example_schema,
-    without_some,
-)
+from privledger.testing.examples import Example, example, example_schema, without_some
 from privledger.testing.fitting import ways
 from tests.bench.zoo import probes
 
@@ -147,5 +142,4 @@ SUSPECTS: dict[str, Suspect] = {
     "leaving": Suspect(probes.Leaving, NUMBER),
     "missing": Suspect(probes.Missing, NUMBER),
     "two-grants": Suspect(probes.TwoGrants, NUMBER),
-    "contest": Suspect(probes.Contest, NUMBER),
-}
+    "contest": Suspect(probes.Contest, NUMBER)}

@@ -9,6 +9,7 @@ import numpy as np
 from attrs import asdict, define, field
 
 import privledger as pl
+from tests.worlds import protected
 
 Table = tuple[dict[str, Any], np.ndarray]
 Preparation = Callable[["Prepared", dict[str, Any], np.ndarray], Table]
@@ -51,9 +52,8 @@ class Prepared:
             assert self.schema is not None
             X, y = {name: np.array(column) for name, column in X.items()}, np.array(y, dtype=float)
             X, y = HOW[self.how](self, X, y)
-            ledger = pl.Ledger.create(None, budget=pl.Budget(self.epsilon, self.delta),
-                                      relation=self.relation)
-            data = ledger.protect(X, y, self.schema)
+            _, data = protected(pl.Budget(self.epsilon, self.delta), X, y, self.schema,
+                                relation=self.relation)
         with data.ledger.request(self.plan(data.schema), data, learner="prepared",
                                  delta=self.delta) as session:
             self.answers_ = [session.release(self._node(1.0), data.histogram("colour"))]
@@ -128,8 +128,7 @@ def target_encoded(me: Prepared, X: dict[str, Any], y: np.ndarray) -> Table:
 def mean_imputed(me: Prepared, X: dict[str, Any], y: np.ndarray) -> Table:
     weight = X["weight"].astype(float)
     gaps = np.isnan(weight)
-    return X | {"weight": np.where(gaps, weight[~gaps].mean() if (~gaps).any() else 0.0,
-                                   weight)}, y
+    return X | {"weight": np.where(gaps, weight[~gaps].mean() if (~gaps).any() else 0.0, weight)}, y
 
 
 def resampled(me: Prepared, X: dict[str, Any], y: np.ndarray) -> Table:

@@ -66,8 +66,7 @@ SOME = {  # one of each kind, which a lock finds on its first tables
     "rate-doubled", "cut-in-the-middle", "one-sample-for-all-rounds", "filter-never-pays",
     "count-beside-the-schema", "sequence-as-maximum", "mu-at-half-price", "plan-never-used-up",
     "keeps-the-number-of-rows", "keeps-the-largest-target", "errors-over-the-largest",
-    "sampled-rounds-for-nothing",
-}
+    "sampled-rounds-for-nothing"}
 
 
 @pytest.mark.parametrize("name", sorted(SOME))
