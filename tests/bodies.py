@@ -1,7 +1,5 @@
 """What happened as it is written, for tests that look at the stored form."""
 
-from __future__ import annotations
-
 import copy
 
 from privledger.ledger.codec import decode, encode

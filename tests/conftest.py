@@ -116,8 +116,7 @@ def schema():
         pl.Column("size", "numeric", "feature", 0.0, 1.0),
         pl.Column("weight", "numeric", "feature", -5.0, 5.0, missing=True),
         pl.Column("colour", "categorical", "feature", categories=("red", "green", "blue")),
-        pl.Column("target", "numeric", "target", 0.0, 10.0),
-    ))
+        pl.Column("target", "numeric", "target", 0.0, 10.0)))
 
 
 @pytest.fixture(scope="session")

@@ -261,8 +261,7 @@ def renew() -> None:
 
 MAKERS: dict[str, Callable[[str], str]] = {
     one.__name__: one for one in (command, commands, rules, record, keys, checks, entries, fields,
-                                  figures, measured, benchmarks, attacks)
-}
+                                  figures, measured, benchmarks, attacks)}
 
 
 def renewed(text: str) -> str:

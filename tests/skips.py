@@ -22,8 +22,7 @@ ALLOWED = (
     (r"user namespaces|not permitted here|this kernel", "the kernel does not let a process do it"),
     (r"(opacus|opendp|diffprivlib) .*(not installed|does not work)|no dp_accounting here",
      "a stand-in has its contract; the package needs torch, or an older scikit-learn"),
-    (r"needs root", "only root may do what is tried"),
-)
+    (r"needs root", "only root may do what is tried"))
 """Reasons that may appear in CI. Add one here with a sentence, or make the test run."""
 
 

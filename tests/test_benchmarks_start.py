@@ -22,8 +22,7 @@ told = types.SimpleNamespace(data=str(data), seeds=2)
 MODULES = sorted(one.stem for one in BENCHMARKS.glob("*.py"))
 FAST = {
     "ledger": "print(len(m.charging((3, 5), 2) + m.per_record(1000)))",
-    "per_record": "m.RECORDS, m.SAMPLE, m.CASES = 100, 4, m.CASES[:2]; print(m.report())",
-}
+    "per_record": "m.RECORDS, m.SAMPLE, m.CASES = 100, 4, m.CASES[:2]; print(m.report())"}
 SLOW = {
     "accounting": "print(m._sampled())",
     "auto": "print(m.load(data, 'abalone')[0].name, m.sets_of(data))",
@@ -57,8 +56,7 @@ SLOW = {
                   "m.fit_rows(str(data), 9)); m.fill(str(data / 'm'), 3)",
     "traces": "print([name for name, _ in m.traces(('plan', 'one release'))])",
     "wide_prices": "print(m.ours('laplace and gaussian', 1e-6))",
-    "workloads": "print(m.ours(m.WORKLOADS[0]))",
-}
+    "workloads": "print(m.ours(m.WORKLOADS[0]))"}
 
 
 def tables(folder: Path) -> None:
@@ -74,8 +72,7 @@ def tables(folder: Path) -> None:
                 {"name": "b", "kind": "categorical", "categories": ["u", "v"]},
                 {"name": "t", **target}]}))
         a = rng.random(60)
-        said = [f"{3 * one:.3f}" if categories is None else categories[int(one > 0.5)]
-                for one in a]
+        said = [f"{3 * one:.3f}" if categories is None else categories[int(one > 0.5)] for one in a]
         lines = ["a,b,t", *(f"{one:.3f},{'uv'[place % 2]},{word}"
                             for place, (one, word) in enumerate(zip(a, said, strict=True)))]
         (folder / name / f"{name}.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))

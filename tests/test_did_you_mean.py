@@ -1,7 +1,5 @@
 """Whoever types a name almost right is told which one is meant: one function says so."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -13,6 +11,7 @@ from privledger.cli.app import main
 from privledger.ledger.policy import Policy
 from privledger.runs import RunFile
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 RUN = {"run": {"learner": "x"}, "data": {"schema": "s", "table": "t"}, "budget": {"epsilon": 1.0}}
 COLUMN = {"name": "x", "kind": "numeric", "lower": 0, "upper": 1}
@@ -50,18 +49,15 @@ def pl_path():
     (lambda: pl.Schema.from_dict({"name": "t", "colums": [COLUMN]}), "columns"),
     (lambda: pl.Gausian(1.0), "Gaussian"),
     (lambda: pl.Budjet(1.0), "Budget"),
-    (lambda: pl.Correlated, "nodes.Correlated"),
-])
+    (lambda: pl.Correlated, "nodes.Correlated")])
 def test_an_error_names_what_is_meant(ask, meant):
-    with pytest.raises((pl.PrivledgerError, AttributeError), match=rf"'{meant}'(\?| is meant)"):
-        ask()
+    refused((pl.PrivledgerError, AttributeError), ask, match=rf"'{meant}'(\?| is meant)")
 
 
 @pytest.mark.parametrize(("line", "meant"), [
     ("shwo x", "show"), ("verfy x", "verify"), ("federate joinn", "join"),
     ("export x --as cvs", "csv"), ("learners --format jsn", "json"),
-    ("check --learner x --relation add_remov", "add_remove"),
-])
+    ("check --learner x --relation add_remov", "add_remove")])
 def test_a_command_or_a_choice_of_an_option_too(line, meant):
     result = CliRunner().invoke(main, line.split())
     assert result.exit_code == 2

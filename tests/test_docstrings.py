@@ -26,8 +26,7 @@ def _is_overload(node: ast.AST) -> bool:
 
 
 def _public(module: str) -> list[tuple[str, ast.AST]]:
-    return [(name, node) for name, node in house.defined(module)
-            if not _is_overload(node)]
+    return [(name, node) for name, node in house.defined(module) if not _is_overload(node)]
 
 
 @cache

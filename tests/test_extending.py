@@ -23,6 +23,7 @@ from privledger.ledger.history import first_entries
 from privledger.ledger.view import view_of
 from privledger.storage import MemoryStore
 from privledger.testing.scans import inside_names
+from tests.worlds import refused, schema_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
@@ -56,8 +57,7 @@ class Counter:
 
 
 def guarded(ledger):
-    schema = pl.Schema("toy", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                               pl.Column("y", "numeric", "target", 0.0, 1.0)))
+    schema = schema_of("toy", {"x": (0.0, 1.0)}, y=(0.0, 1.0))
     return ledger.protect({"x": np.linspace(0, 1, 40)}, np.linspace(0, 1, 40), schema)
 
 
@@ -140,8 +140,7 @@ class Staircase:
 
 
 def test_a_mechanism_of_a_strangers_make_has_no_price_but_what_somebody_vouches_for(ledger):
-    with pytest.raises(pl.PrivledgerError):
-        pl.epsilon(Staircase(1.0))
+    refused(pl.PrivledgerError, lambda: pl.epsilon(Staircase(1.0)))
     vouched = pl.Asserted(0.5, "staircase mechanism, arXiv:1212.1186, Theorem 1")
     assert pl.epsilon(vouched) == 0.5
     ledger.request(vouched, guarded(ledger)).close()
@@ -174,8 +173,7 @@ def test_a_composite_is_a_row_and_a_price(monkeypatch, ledger):
     data = guarded(ledger)
     with ledger.request(plan, data) as session:
         session.release(LAPLACE, data.count())
-        with pytest.raises(pl.errors.NotGranted):
-            session.release(LAPLACE, data.count())
+        refused(pl.errors.NotGranted, lambda: session.release(LAPLACE, data.count()))
     assert ledger.verify() == []
     assert pl.nodes.from_json(pl.nodes.to_json(plan)) == plan
     assert pl.nodes.label(plan) == "Reviewed(by=a colleague)"

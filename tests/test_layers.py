@@ -23,8 +23,7 @@ LAYERS = (
     "former", "numerals", "errors", "findings", "reading", "rounding", "mutex", "accounting",
     "graph", "nodes", "noise", "tables", "ledger", "questions", "engines", "storage", "guard",
     "adapters", "plugins", "broker", "federation", "testing", "reports", "gate", "runs",
-    "notebook", "plot", "cli", "pytest_plugin", "__main__",
-)
+    "notebook", "plot", "cli", "pytest_plugin", "__main__")
 ALONE = "standalone"
 MODULES = sorted(ROOT.rglob("*.py"))
 PLUGIN_MODULES = sorted((*LEARNERS.rglob("*.py"), *PAPERS.rglob("*.py")))
@@ -33,8 +32,7 @@ GENERATOR = "noise/seeded.py"
 SAME_THING = {
     "explain",  # a command, and what it prints
     # The stand-alone verifier's reading of what the package does: it shares no code with it.
-    "meter", "nodes", "reading", "vectors",
-}
+    "meter", "nodes", "reading", "vectors"}
 
 
 def shown(path: Path) -> str:
@@ -185,5 +183,4 @@ def test_a_module_name_has_one_sense():
         if not path.name.startswith("__"):
             stems.setdefault(path.stem, []).append(name)
     twice = {stem: names for stem, names in stems.items() if len(names) > 1}
-    assert not {stem: names for stem, names in twice.items()
-                if stem not in SAME_THING}
+    assert not {stem: names for stem, names in twice.items() if stem not in SAME_THING}

@@ -39,8 +39,9 @@ from privledger.reports.risk import _line
 from privledger.storage import MemoryStore
 from privledger.storage.place import Place
 from tests import house
+from tests.worlds import protected, refused, schema_of, together
 
-X = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+X = schema_of("s", {"x": (0.0, 1.0)})
 
 
 @pytest.mark.parametrize("noise", [0.5, 1e-3, 1e-30, 1e-80])
@@ -66,15 +67,13 @@ def test_nothing_is_proved_from_below_for_what_somebody_vouches_for(node):
 
 @pytest.mark.parametrize("rho", [0, -1.0, float("nan"), float("inf"), True, "1"])
 def test_an_asserted_rho_is_a_number_above_zero(rho):
-    with pytest.raises(pl.InvalidValue):
-        pl.AssertedZCDP(rho, "because")
+    refused(pl.InvalidValue, lambda: pl.AssertedZCDP(rho, "because"))
 
 
 @pytest.mark.parametrize("why", ["", "  ", None, 3])
 @pytest.mark.parametrize("kind", [pl.Asserted, pl.AssertedZCDP])
 def test_an_assertion_has_a_reason(kind, why):
-    with pytest.raises(pl.errors.InvalidMechanism):
-        kind(1.0, why)
+    refused(pl.errors.InvalidMechanism, lambda: kind(1.0, why))
 
 
 def test_what_an_entry_brings_that_a_policy_can_forbid():
@@ -100,8 +99,7 @@ def test_what_an_entry_brings_that_a_policy_can_forbid():
 
 
 def spent_ledger():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
-    data = ledger.protect({"x": [0.5]}, X, name="people")
+    ledger, data = protected(pl.Budget(1.0, 1e-6), {"x": [0.5]}, X, filter="gdp", name="people")
     with ledger.request(pl.Gaussian(9.0), data, learner="a") as session:
         session.release(pl.Gaussian(9.0), data.count())
     return ledger
@@ -221,8 +219,7 @@ NO_LABEL_PROOF = {
     "cut off": pl.nodes.TruncatedPoissonSample(0.1, 50, 1000, G),
     "cut off, as replace one": pl.nodes.AsReplaceOne(
         pl.nodes.TruncatedPoissonSample(0.1, 50, 1000, G)),
-    "fixed size": pl.nodes.FixedSizeSample(5, 100, G),
-}
+    "fixed size": pl.nodes.FixedSizeSample(5, 100, G)}
 
 
 @pytest.mark.parametrize("around", [
@@ -248,9 +245,8 @@ def test_a_sample_costs_no_more_than_what_is_sampled_as_a_gdp_statement_too(node
 
 
 def test_two_threads_that_close_one_session_settle_it_once(monkeypatch):
-    schema = pl.Schema("one", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
-    data = ledger.protect({"x": [0.5] * 8}, schema)
+    schema = schema_of("one", {"x": (0.0, 1.0)})
+    ledger, data = protected(pl.Budget(1.0), {"x": [0.5] * 8}, schema)
     granted = ledger._grant(Request(pl.Laplace(4.0), data), None)
     granted.release(pl.Laplace(4.0), data.count())
     gate, settled, true = threading.Barrier(4), [], closing.settle
@@ -265,11 +261,7 @@ def test_two_threads_that_close_one_session_settle_it_once(monkeypatch):
         granted.close()
 
     monkeypatch.setattr(closing, "settle", slowly)
-    threads = [threading.Thread(target=close) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    together(4, close)
     assert len(settled) == 1 and ledger.verify() == []
 
 
@@ -277,8 +269,7 @@ def test_two_threads_that_close_one_session_settle_it_once(monkeypatch):
 def test_places_of_people_and_places_of_rows_are_told_apart(relation):
     """Two people, the first with two of three rows: places are of people where the number of rows
     is private, and of rows where it is public. Against sums by hand."""
-    schema = pl.Schema("people", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                                  pl.Column("y", "categorical", "target", categories=("0", "1"))))
+    schema = schema_of("people", {"x": (0.0, 1.0)}, y=["0", "1"])
     rows = relation == "replace_label"
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e9), relation=relation, unit="person",
                               people_key=b"k" * 32, mode="simulation", seed=1)

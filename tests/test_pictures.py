@@ -1,7 +1,5 @@
 """Notebook displays and pictures: escaped, honest, and without matplotlib where it is absent."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 
@@ -11,6 +9,7 @@ import pytest
 import privledger as pl
 from privledger import plot
 from privledger.notebook import Plan
+from tests.worlds import refused, schema_of
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -19,7 +18,7 @@ EVIL = "<img src=x onerror=alert(1)>"
 def ledger():
     made = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp",
                             caps=[pl.Cap(pl.Budget(0.1, 1e-6), labels={"team": EVIL})])
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+    schema = schema_of("t", {"x": (0, 1)})
     data = made.protect({"x": np.linspace(0, 1, 20)}, schema, name=EVIL + "$x$")
     for _ in range(3):
         with made.request(pl.Gaussian(20.0), data) as session:
@@ -49,8 +48,7 @@ def test_a_plan_shows_multiplicities_and_stays_short():
     assert "3 x Gaussian" in repr(plan) and "12 times in all" in plan._repr_html_()
     large = Plan(pl.Sequential([pl.Gaussian(5.0 + i) for i in range(3000)]))._repr_html_()
     assert large.count("<li") < 600 and "and more" in large
-    with pytest.raises(pl.InvalidValue):
-        Plan("no plan")
+    refused(pl.InvalidValue, lambda: Plan("no plan"))
 
 
 def test_points_end_where_the_ledger_stands(ledger):
@@ -71,8 +69,7 @@ def test_curves_are_what_epsilon_says():
 def test_without_matplotlib_the_way_to_it_is_named(ledger, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"privledger\[plot\]"):
-        plot.burn_down(ledger[0])
+    refused(ImportError, lambda: plot.burn_down(ledger[0]), match=r"privledger\[plot\]")
 
 
 def test_pictures_can_be_drawn(ledger, tmp_path):
@@ -84,5 +81,4 @@ def test_pictures_can_be_drawn(ledger, tmp_path):
         axes.figure.savefig(place)
         assert place.read_bytes().startswith(b"\x89PNG")
     assert plot.spend_histogram(made).get_title().startswith("CONFIDENTIAL")
-    with pytest.raises(pl.errors.DataError):
-        plot.epsilon_delta(pl.Gaussian(3.0), deltas=(0.0,))
+    refused(pl.errors.DataError, lambda: plot.epsilon_delta(pl.Gaussian(3.0), deltas=(0.0,)))

@@ -1,7 +1,5 @@
 """The public names: few, in one list, sorted, documented; and the old ones lead to the new."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -26,8 +24,7 @@ DOCUMENTED = [(home, name)
 PROMISED = {
     "Laplace", "Gaussian", "Exponential", "RandomizedResponse", "DiscreteLaplace",
     "DiscreteGaussian", "PoissonSample", "Repeat", "Sequential", "Parallel", "epsilon", "delta",
-    "rdp", "calibrate", "Budget", "Ledger", "BudgetExceeded", "Schema", "read_table",
-}
+    "rdp", "calibrate", "Budget", "Ledger", "BudgetExceeded", "Schema", "read_table"}
 OLD = {name: place for place, names in MOVED.items() for name in names}
 WRITTEN = [path for folder in ("privledger", "learners", "tests", "docs")
            for path in sorted((ROOT / folder).rglob("*"))

@@ -1,7 +1,5 @@
 """The pytest plugin: a budget that fails a test, and a cheap import."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from xml.etree import ElementTree

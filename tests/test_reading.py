@@ -1,7 +1,5 @@
 """Files that people write: strict, and told where they are wrong. Exit 2, never 4."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
@@ -16,6 +14,7 @@ from privledger.cli.ledger_gate import find_policy
 from privledger.ledger import Policy
 from privledger.reading import load_json, load_toml, parse_json, parse_toml
 from privledger.runs import RunFile
+from tests.worlds import protected, refused, schema_of
 
 SCHEMA = {"name": "t", "columns": [
     {"name": "x", "kind": "numeric", "lower": 0, "upper": 1},
@@ -52,8 +51,7 @@ def test_syntax_errors_name_line_and_column():
                                              (Policy.load, "[policy]\nmax_epsilon = 1 1\n")])
 def test_run_files_and_policies_name_the_place(load, wrong, tmp_path):
     (tmp_path / "f.toml").write_text(wrong)
-    with pytest.raises(pl.errors.InvalidPlan, match=r"line 2, column \d+"):
-        load(tmp_path / "f.toml")
+    refused(pl.errors.InvalidPlan, lambda: load(tmp_path / "f.toml"), match=r"line 2, column \d+")
 
 
 @pytest.mark.parametrize(("load", "text", "words"), [
@@ -62,15 +60,13 @@ def test_run_files_and_policies_name_the_place(load, wrong, tmp_path):
     (load_toml, "a = 1\na = 2\n", "line 2")])
 def test_a_key_twice_is_refused(load, text, words, tmp_path):
     (tmp_path / "f").write_text(text)
-    with pytest.raises(pl.errors.InvalidPlan, match=words):
-        load(tmp_path / "f", "receipt")
+    refused(pl.errors.InvalidPlan, lambda: load(tmp_path / "f", "receipt"), match=words)
 
 
 @pytest.mark.parametrize("text", [DEEP, '{"a":' * 100_000 + "1" + "}" * 100_000, "NaN",
                                   '{"x": Infinity}', ""])
 def test_deep_and_numberless_json_is_a_usage_error(text):
-    with pytest.raises(pl.errors.InvalidPlan):
-        parse_json(text, "f.json", "receipt")
+    refused(pl.errors.InvalidPlan, lambda: parse_json(text, "f.json", "receipt"))
 
 
 @pytest.mark.parametrize("name", ["schema.json", "run.toml", "privledger.toml"])
@@ -88,8 +84,7 @@ def test_junk_files_are_usage_errors(place, name, junk):
 
 def test_a_schema_that_is_not_utf8_names_the_place(place):
     (place / "schema.json").write_bytes(b'{"name":\n "caf\xe9"}')
-    with pytest.raises(pl.SchemaError, match="line 2, column 6"):
-        pl.Schema.load("schema.json")
+    refused(pl.SchemaError, lambda: pl.Schema.load("schema.json"), match="line 2, column 6")
     (place / "schema.json").unlink()
     assert run("plan", "run.toml").exit_code == 2
 
@@ -142,8 +137,7 @@ def test_a_column_twice_is_refused(tmp_path):
     with pytest.raises(pl.errors.DataError, match="column x is given twice"):
         pl.read_table(tmp_path / "t.csv", pl.Schema.from_dict(SCHEMA))
     with pytest.raises(pl.SchemaError):
-        pl.Schema.from_dict(SCHEMA | {"columns": SCHEMA["columns"][:1] * 2
-                                      + SCHEMA["columns"][1:]})
+        pl.Schema.from_dict(SCHEMA | {"columns": SCHEMA["columns"][:1] * 2 + SCHEMA["columns"][1:]})
 
 
 def test_a_policy_is_found_from_a_subfolder(place, monkeypatch):
@@ -162,8 +156,7 @@ def test_no_policy_beyond_the_root_of_the_project(place, monkeypatch):
     inner = place / "other"
     (inner / ".git").mkdir(parents=True)
     monkeypatch.chdir(inner)
-    with pytest.raises(pl.errors.InvalidPlan, match="root of the project"):
-        find_policy(None)
+    refused(pl.errors.InvalidPlan, lambda: find_policy(None), match="root of the project")
 
 
 def test_a_policy_nearby_that_cannot_be_read_stops_the_search(place, monkeypatch):
@@ -171,8 +164,7 @@ def test_a_policy_nearby_that_cannot_be_read_stops_the_search(place, monkeypatch
     below.mkdir()
     (below / "pyproject.toml").write_text("[tool.privledger\n")
     monkeypatch.chdir(below)
-    with pytest.raises(pl.errors.InvalidPlan, match="line 1"):
-        find_policy(None)
+    refused(pl.errors.InvalidPlan, lambda: find_policy(None), match="line 1")
 
 
 def test_no_noise_is_advised_where_none_helps(place):
@@ -180,8 +172,7 @@ def test_no_noise_is_advised_where_none_helps(place):
     from privledger.reports.pricing import what_fits
 
     ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp")
-    data = ledger.protect({"x": [0.5]}, pl.Schema("s", (
-        pl.Column("x", "numeric", "feature", 0.0, 1.0),)))
+    data = ledger.protect({"x": [0.5]}, schema_of("s", {"x": (0.0, 1.0)}))
     with ledger.request(pl.Gaussian(50.0), data) as session:
         session.release(pl.Gaussian(50.0), data.count())
     state = ledger.state
@@ -194,9 +185,8 @@ def test_no_noise_is_advised_where_none_helps(place):
 
 
 def test_counts_per_class_are_sent_to_cross_cells():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 1e-6))
-    data = ledger.protect({"x": [0.1, 0.7, 0.9]}, np.array(["no", "yes", "no"]),
-                          pl.Schema.from_dict(SCHEMA))
+    ledger, data = protected(pl.Budget(9.0, 1e-6), {"x": [0.1, 0.7, 0.9]},
+                             np.array(["no", "yes", "no"]), pl.Schema.from_dict(SCHEMA))
     noise = pl.Gaussian(3.0)
     cells = data.cells("x", (0.5,))
     with ledger.request(pl.Repeat(noise, 2), data) as session:

@@ -1,7 +1,5 @@
 """A release has one version, a changelog that says it, and fragments that a tool can gather."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -14,6 +12,7 @@ import yaml
 import privledger
 from tests import releasing
 from tests.releasing import CHANGELOG, CITATION, ROOT
+from tests.worlds import refused
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 TOWNCRIER = PROJECT["tool"]["towncrier"]
@@ -75,16 +74,14 @@ def test_a_release_that_is_not_settled_is_not_built(monkeypatch, tmp_path):
     other.write_text("version: 0.0.1\ndate-released: 2020-01-01\n", encoding="utf-8")
     monkeypatch.setattr(releasing, "CITATION", other)
     assert any("CITATION.cff is of 0.0.1" in one for one in releasing.faults())
-    with pytest.raises(SystemExit, match="give a version such as"):
-        releasing.name("next")
+    refused(SystemExit, lambda: releasing.name("next"), match="give a version such as")
 
 
 def test_what_a_release_tests_and_installs_is_there():
     assert all((ROOT / path).exists() for path in releasing.TESTS)
     page = (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
     flow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
-    for command in ("python -m tests.releasing dist", "v0.3.0", releasing.VERIFIER,
-                    releasing.SUMS):
+    for command in ("python -m tests.releasing dist", "v0.3.0", releasing.VERIFIER, releasing.SUMS):
         assert command in page
     assert "python -m tests.releasing dist" in flow
     needed = PROJECT["project"]["optional-dependencies"]["dev"]

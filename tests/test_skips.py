@@ -1,7 +1,5 @@
 """What is skipped in CI for a reason that nobody allowed fails the run."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import subprocess
@@ -21,8 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
     (False, "the wind is wrong", "true", 1),
     (True, "the wind is wrong", "true", 1),
     (False, "the wind is wrong", "", 0),
-    (False, "needs root", "true", 0),
-])
+    (False, "needs root", "true", 0)])
 def test_a_reason_that_nobody_allowed_fails_the_run_in_ci(tmp_path, whole_file, reason, in_ci,
                                                           code):
     """Also if a whole file is skipped while it is read, and no test of it is ever seen."""

@@ -1,7 +1,5 @@
 """The notebook runs from top to bottom, shows what it showed when it was written, and no secret."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Workflows of continuous integration say what this repository has: versions, extras, commands."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -77,8 +77,7 @@ def pages() -> tuple[tuple[str, str], ...]:
 
 def long_sentences(text: str) -> list[str]:
     """Sentences of more than `LONGEST` words; a colon or a semicolon ends none."""
-    return [one for one in re.split(r"(?<=[.!?])[)\"*]*\s+", text)
-            if len(one.split()) > LONGEST]
+    return [one for one in re.split(r"(?<=[.!?])[)\"*]*\s+", text) if len(one.split()) > LONGEST]
 
 
 def _report(found: list[tuple[str, str]]) -> str:

@@ -3,8 +3,6 @@
     python -m tests.touring docs/examples/tour.ipynb      run it, and write the outputs into it
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -1,7 +1,5 @@
 """The contracts of Opacus and jax-privacy, without either: order of calls, and every pitfall."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from types import SimpleNamespace
@@ -11,6 +9,7 @@ import pytest
 import privledger as pl
 from privledger.adapters.dpsgd import LedgerAccountant, reserve_plan
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 N, BATCH = 60_000, 256
 
@@ -69,8 +68,7 @@ def test_a_whole_run_is_charged_first_and_its_steps_are_counted():
     optimizer = attached(DPOptimizer(), one)
     for _ in range(5):
         optimizer.step()
-    with pytest.raises(pl.NotGranted):
-        optimizer.step()
+    refused(pl.NotGranted, lambda: optimizer.step())
     assert optimizer.updates == len(one) == 5 and ledger.spent == before
     assert one.history == [(1.0, max(1 / 235, BATCH / N), 5)]
     one.close()
@@ -87,18 +85,15 @@ def test_a_whole_run_is_charged_first_and_its_steps_are_counted():
 def test_a_step_that_costs_more_updates_nothing(optimizer, rate):
     one = accountant(made())
     one.check_loader(LOADER)
-    with pytest.raises(pl.NotGranted):
-        attached(optimizer, one, rate).step()
+    refused(pl.NotGranted, lambda: attached(optimizer, one, rate).step())
     assert optimizer.updates == len(one) == 0
 
 
 @pytest.mark.parametrize("sampler", [BatchSampler(), None, UniformWithReplacementSampler(0.1)])
 def test_only_poisson_samples_of_the_reserved_rate(sampler):
     one = accountant(made())
-    with pytest.raises(pl.NotGranted):
-        one.check_loader(SimpleNamespace(batch_sampler=sampler))
-    with pytest.raises(pl.NotGranted, match="check_loader"):
-        attached(DPOptimizer(), one).step()
+    refused(pl.NotGranted, lambda: one.check_loader(SimpleNamespace(batch_sampler=sampler)))
+    refused(pl.NotGranted, lambda: attached(DPOptimizer(), one).step(), match="check_loader")
 
 
 def test_two_runs_are_paid_twice():
@@ -112,10 +107,8 @@ def test_two_runs_are_paid_twice():
 def test_copies_are_the_same_and_pickles_are_refused():
     one = accountant(made())
     assert copy.deepcopy(one) is one and copy.copy(one) is one
-    with pytest.raises(TypeError):
-        pickle.dumps(one)
-    with pytest.raises(pl.errors.UnsupportedNode):
-        one.get_epsilon(1e-5)
+    refused(TypeError, lambda: pickle.dumps(one))
+    refused(pl.errors.UnsupportedNode, lambda: one.get_epsilon(1e-5))
 
 
 @all_cases("change", [
@@ -123,14 +116,12 @@ def test_copies_are_the_same_and_pickles_are_refused():
     {"steps": 0}, {"steps": True}, {"rows": 1.5}])
 def test_numbers_are_checked(change):
     ledger = made()
-    with pytest.raises(pl.InvalidValue):
-        accountant(ledger, **change)
+    refused(pl.InvalidValue, lambda: accountant(ledger, **change))
     assert ledger.spent == 0
 
 
 def test_another_relation_is_refused():
-    with pytest.raises(pl.errors.RelationMismatch):
-        accountant(made(relation="replace_one"))
+    refused(pl.errors.RelationMismatch, lambda: accountant(made(relation="replace_one")))
 
 
 def test_a_plan_of_jax_privacy_is_priced_by_its_event():
@@ -173,6 +164,5 @@ def test_with_opacus_itself():
             torch.nn.functional.cross_entropy(model(X_), y_).backward()
             optimizer.step()
 
-    with pytest.raises(pl.NotGranted):
-        epoch()
+    refused(pl.NotGranted, epoch)
     assert len(one) == 3

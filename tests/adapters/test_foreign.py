@@ -1,7 +1,5 @@
 """Runs of other libraries: charged first, never handed back, held to what was reserved."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle
@@ -14,8 +12,9 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.guard.elsewhere import Steps
 from privledger.tables.person_keys import make_people_key
+from tests.worlds import refused, schema_of
 
-SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0, 1),))
+SCHEMA = schema_of("t", {"x": (0, 1)})
 RUN = pl.Repeat(pl.PoissonSample(0.01, pl.Gaussian(1.0)), 3)
 WHO = {"table": "patients", "library": "opacus", "version": "1.6.0", "hook": "step_hook"}
 
@@ -54,8 +53,7 @@ def test_a_run_that_dies_keeps_its_charge(tmp_path):
 
 def test_a_refusal_charges_nothing():
     ledger = made(epsilon=0.01, filter="basic", order=None)
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.foreign(pl.Asserted(2.0, "x"), **WHO)
+    refused(pl.BudgetExceeded, lambda: ledger.foreign(pl.Asserted(2.0, "x"), **WHO))
     assert ledger.spent == 0 and not ledger.state.grants
 
 
@@ -63,17 +61,15 @@ def test_caps_of_the_table_and_of_the_library_hold():
     caps = [pl.Cap(pl.Budget(0.2, 1e-6), data="patients"),
             pl.Cap(pl.Budget(0.3, 1e-6), labels={"library": "opendp"})]
     ledger = made(caps=caps)
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.foreign(pl.Asserted(0.9, "x"), **WHO)
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.foreign(pl.Asserted(0.9, "x"), **WHO | {"table": "u", "library": "opendp"})
+    refused(pl.BudgetExceeded, lambda: ledger.foreign(pl.Asserted(0.9, "x"), **WHO),
+            lambda: ledger.foreign(pl.Asserted(0.9, "x"),
+            **WHO | {"table": "u", "library": "opendp"}))
     ledger.foreign(pl.Asserted(0.9, "x"), **WHO | {"table": "u"}).close()
 
 
 def test_policies_name_it():
     kept = made(policy=pl.Policy(3.0, 1e-6, isolation=("guarded",)))
-    with pytest.raises(pl.errors.PolicyViolation):
-        kept.foreign(RUN, **WHO)
+    refused(pl.errors.PolicyViolation, lambda: kept.foreign(RUN, **WHO))
     word = made(policy=pl.Policy(3.0, 1e-6, isolation=("foreign",)))
     with pytest.raises(pl.errors.PolicyViolation):
         word.foreign(pl.Asserted(0.1, "x"), **WHO)  # allow_asserted is another question
@@ -91,21 +87,18 @@ def test_a_step_is_admitted_only_if_it_costs_no_more(noise, rate):
         one = pl.PoissonSample(0.01, pl.Gaussian(1.0))
         assert pl.epsilon(inside, 1e-5) <= pl.epsilon(one, 1e-5) * (1 + 1e-9)
     else:
-        with pytest.raises(pl.NotGranted):
-            steps.check(0, noise, rate)
+        refused(pl.NotGranted, lambda: steps.check(0, noise, rate))
 
 
 def test_steps_run_out_and_end_with_the_grant():
     run = made().foreign(RUN, **WHO)
     for _ in range(3):
         run.step(noise=1.5, rate=0.01)
-    with pytest.raises(pl.NotGranted, match="all 3 reserved steps"):
-        run.step(noise=1.5, rate=0.01)
+    refused(pl.NotGranted, lambda: run.step(noise=1.5, rate=0.01), match="all 3 reserved steps")
     other = made().foreign(RUN, **WHO)
     other.close()
     other.close()
-    with pytest.raises(pl.NotGranted):
-        other.step(noise=1.0, rate=0.01)
+    refused(pl.NotGranted, lambda: other.step(noise=1.0, rate=0.01))
     with pytest.raises(pl.NotGranted, match="equal steps"):
         made().foreign(pl.Asserted(0.1, "x"), **WHO).step(noise=9.0, rate=0.01)
 
@@ -122,8 +115,7 @@ def test_a_step_is_told_in_numbers(bad):
 def test_one_grant_stays_one():
     run = made().foreign(RUN, **WHO)
     assert copy.copy(run) is run and copy.deepcopy(run) is run
-    with pytest.raises(TypeError):
-        pickle.dumps(run)
+    refused(TypeError, lambda: pickle.dumps(run))
     child = os.fork()
     if not child:
         try:
@@ -140,8 +132,7 @@ def test_one_grant_stays_one():
     {"labels": {"library": "mine"}}])
 def test_words_are_checked(change):
     ledger = made()
-    with pytest.raises(pl.InvalidValue):
-        ledger.foreign(RUN, **WHO | change)
+    refused(pl.InvalidValue, lambda: ledger.foreign(RUN, **WHO | change))
     assert ledger.spent == 0
 
 
@@ -149,8 +140,7 @@ def test_people_are_not_rows(tmp_path):
     key = make_people_key(tmp_path / "key")
     ledger = made(tmp_path / "l.ledger", unit="person", people_key=str(tmp_path / "key"))
     assert key
-    with pytest.raises(pl.errors.UnsupportedNode):
-        ledger.foreign(RUN, **WHO)
+    refused(pl.errors.UnsupportedNode, lambda: ledger.foreign(RUN, **WHO))
 
 
 def test_records_of_the_table_are_charged_all_of_it():

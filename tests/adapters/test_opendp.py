@@ -1,12 +1,11 @@
 """OpenDP: the map is called first, and what it says is charged before the measurement runs."""
 
-from __future__ import annotations
-
 import pytest
 
 import privledger as pl
 from privledger.adapters.opendp import invoke, price
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 
 class Measurement:
@@ -47,8 +46,7 @@ def test_an_answer_that_fails_stays_paid():
     ledger = made()
     one = measured(ledger)
     one.ledger = None
-    with pytest.raises(AttributeError):
-        invoke(ledger, one, [1], d_in=1, table="t")
+    refused(AttributeError, lambda: invoke(ledger, one, [1], d_in=1, table="t"))
     assert ledger.spent > 0
 
 
@@ -71,12 +69,10 @@ def test_measures_have_prices(measure, cost, node):
     ("SymmetricDistance()", "RenyiDivergence", "add_remove", 1, pl.errors.UnsupportedNode),
     ("SymmetricDistance()", "SmoothedMaxDivergence", "add_remove", 1, pl.errors.UnsupportedNode),
     ("SymmetricDistance()", "MaxDivergence", "add_remove", 0, pl.InvalidValue),
-    ("SymmetricDistance()", "MaxDivergence", "add_remove", True, pl.InvalidValue),
-])
+    ("SymmetricDistance()", "MaxDivergence", "add_remove", True, pl.InvalidValue)])
 def test_what_is_not_known_is_refused(metric, measure, relation, d_in, error):
     one = measured(None, metric, measure)
-    with pytest.raises(error):
-        price(one, d_in, relation)
+    refused(error, lambda: price(one, d_in, relation))
     assert "answer" not in one.log
 
 
@@ -84,15 +80,13 @@ def test_what_is_not_known_is_refused(metric, measure, relation, d_in, error):
 def test_a_map_that_says_no_number_is_refused(cost):
     one = measured(None)
     one.map = lambda d_in: cost
-    with pytest.raises(pl.PrivledgerError):
-        price(one, 1, "add_remove")
+    refused(pl.PrivledgerError, lambda: price(one, 1, "add_remove"))
 
 
 def test_a_refusal_runs_nothing():
     ledger = made(epsilon=0.1)
     one = measured(ledger)
-    with pytest.raises(pl.BudgetExceeded):
-        invoke(ledger, one, [1], d_in=1, table="t")
+    refused(pl.BudgetExceeded, lambda: invoke(ledger, one, [1], d_in=1, table="t"))
     assert one.log == ["map"] and ledger.spent == 0
 
 
@@ -108,6 +102,5 @@ def test_with_opendp_itself():
     invoke(concentrated, space >> dp.t.then_count() >> dp.m.then_gaussian(scale=5.0),
            list(range(100)), d_in=1, table="t")
     assert concentrated.spent > 0 and concentrated.verify() == []
-    with pytest.raises(pl.errors.RelationMismatch):
-        invoke(made(relation="replace_one"), space >> dp.t.then_count() >> dp.m.then_laplace(2.0),
-               [1], d_in=1, table="t")
+    refused(pl.errors.RelationMismatch, lambda: invoke(made(relation="replace_one"),
+            space >> dp.t.then_count() >> dp.m.then_laplace(2.0), [1], d_in=1, table="t"))

@@ -120,8 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
           f"{len(learners)} learners; {len(faults)} faults")
     if (chosen.search or chosen.learners) and not faults:
         path = chosen.folder.parent / PAGE
-        path.write_text(page(path.read_text(encoding="utf-8"), known, learners),
-                        encoding="utf-8")
+        path.write_text(page(path.read_text(encoding="utf-8"), known, learners), encoding="utf-8")
     return 1 if faults else 0
 
 

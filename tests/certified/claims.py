@@ -217,8 +217,7 @@ class Claim:
     def l1_sensitivity(self) -> float:
         """Of a query: what Laplace noise has to be scaled to."""
         question = self._question
-        return math.fsum(question.sensitivity(block, self.relation, 1)
-                         for block in question.blocks)
+        return math.fsum(question.sensitivity(block, self.relation, 1) for block in question.blocks)
 
     def _world(self, rows: Rows) -> tuple[list[Draw], Floats]:
         """The draws of one release, and the whole numbers before noise."""

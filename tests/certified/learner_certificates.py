@@ -48,14 +48,12 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "summary, quantiles": {"epsilon": 1.0, "statistics": ["quantile(size, 0.2)", "median(size)"]},
     "sgbdt-classifier": {"epsilon": 1.0}, "sgbdt-regressor": {"epsilon": 1.0},
     "sgbdt-classifier, linear start": {"epsilon": 1.0, "start": "linear"},
-    "sgbdt-regressor, linear start": {"epsilon": 1.0, "start": "linear"},
-}
+    "sgbdt-regressor, linear start": {"epsilon": 1.0, "start": "linear"}}
 """Every shipped learner by its name, and what it is made with. Behind a comma: another way."""
 
 _OTHERWISE: Mapping[tuple[str, str], Mapping[str, object]] = {
     # Of its settings one is for each relation; the others are refused there.
-    ("private-ensemble-classifier", "replace_label"): {"setting": "pte"},
-}
+    ("private-ensemble-classifier", "replace_label"): {"setting": "pte"}}
 _SAME = 1e-9
 
 

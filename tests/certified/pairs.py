@@ -48,8 +48,7 @@ def pair_from_json(value: Json) -> TablePair:
         if not isinstance(one, list) or len(one) != 2:
             raise InvalidValue("common", type(one).__name__, "rows and how often they occur")
         common.append((_row(one[0], schema), count("how often", one[1])))
-    ends = [None if value.get(key) is None else _row(value[key], schema)
-            for key in ("old", "new")]
+    ends = [None if value.get(key) is None else _row(value[key], schema) for key in ("old", "new")]
     return TablePair(schema, tuple(common), *ends)
 
 

@@ -124,8 +124,7 @@ _QUERIES = {
         (CLASSES, ["ones"], "target"), (CLASSES, ["ones"], "colour and target"),
         (NUMBERS, ["target sum"], ""), (CLASSES, ["class"], "tree"), (NUMBERS, ["shares"], ""),
         (NUMBERS, ["gradient"], "tree"), ("classification", ["logistic"], "tree"),
-        (CLASSES, ["coordinate"], "tree")),
-}
+        (CLASSES, ["coordinate"], "tree"))}
 
 
 def _queries(relation: str) -> Iterator[Node]:

@@ -1,7 +1,5 @@
 """A schema from a data dictionary: what it says, and nothing of any table."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest
@@ -77,8 +75,7 @@ def test_what_can_never_be_right_is_refused(line):
 
 def test_bounds_that_were_read_off_the_data_are_refused():
     with pytest.raises(DataDerived):
-        schema_of_dictionary("name,kind,lower,upper,provenance\na,numeric,0,1,observed\n",
-                             name="t")
+        schema_of_dictionary("name,kind,lower,upper,provenance\na,numeric,0,1,observed\n", name="t")
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)

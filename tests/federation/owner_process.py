@@ -3,8 +3,6 @@
     python -m tests.federation.owner_process CONFIG.json
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Owners that call over loopback, with mutual TLS: in threads by default, as processes if slow."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json
@@ -21,6 +19,7 @@ from privledger.federation.calls import METHOD, SERVICE, Callers, answer_calls
 from privledger.federation.cards import new_identity, read_identity, write_identity
 from tests.federation import owner_process
 from tests.federation.owner_process import SCHEMA, Silent, table
+from tests.worlds import refused
 
 ROWS, BUDGET = 400, pl.Budget(3.0, 1e-6)
 ROOT = Path(__file__).parents[2]
@@ -154,8 +153,7 @@ def test_an_owner_that_spoils_it_makes_it_void_and_charges_stand(tmp_path, how, 
     with world(tmp_path, how, PLAN, kinds=["", kind], mute=2.5 * seconds) as (found, ended):
         if kind == "mute":  # only once everybody has paid: a reservation takes longer
             found.on_round = lambda place: hurry(found, seconds) if place == 3 else None
-        with pytest.raises(EngineError, match="void"):
-            asked(found)
+        refused(EngineError, lambda: asked(found), match="void")
         assert found.statements == []
     price = pl.epsilon(PLAN, 1e-6)
     for place, one in enumerate(ended):
@@ -201,8 +199,7 @@ def another_plan(message, before):
 @pytest.mark.parametrize("how", WORLDS)
 def test_a_trainer_that_plays_false_is_refused(tmp_path, how, change):
     with world(tmp_path, how, PLAN, change=change) as (found, ended):
-        with pytest.raises((EngineError, NotGranted, InvalidPlan)):
-            asked(found)
+        refused((EngineError, NotGranted, InvalidPlan), lambda: asked(found))
         found.end()
         assert found.statements == []  # whatever the others signed: one of them never will
     assert isinstance(ended[0](), EngineError)
@@ -226,8 +223,7 @@ def test_a_stranger_gets_no_word(tmp_path):
                 answer_calls(party(), own, card, address, wait=0.7)
         with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
             next(channel.stream_stream(f"/{SERVICE}/{METHOD}")(iter([b"{}"]), timeout=2))
-        with pytest.raises(EngineError, match="did not call"):
-            calls.wait(0.2)
+        refused(EngineError, lambda: calls.wait(0.2), match="did not call")
 
 
 def joined(calls, own, boss, *first):

@@ -1,7 +1,5 @@
 """Peers that mean harm: replies of any shape, a trainer that stalls, words of another meeting."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
@@ -20,6 +18,7 @@ from privledger.federation.cards import new_identity
 from privledger.tables.values import array_out
 from tests.all_cases import all_cases
 from tests.federation.test_rounds import BUDGET, PLAN, SCHEMA, count_of, few, guarded, table
+from tests.worlds import refused
 
 GOOD = {"shapes": [[2], []], "grids": ["0x1.0p-3", "0x1.0p+0"],
         "masked": array_out(np.array([8, 16, 3], dtype=np.uint64))}
@@ -53,8 +52,7 @@ def test_a_reply_of_any_shape_makes_the_attempt_void_and_no_other_error(field, v
 def test_a_size_that_is_only_said_takes_no_memory(shapes):
     tracemalloc.start()
     try:
-        with pytest.raises(REFUSALS):
-            coordinator._summed([GOOD | {"shapes": shapes}] * 2)
+        refused(REFUSALS, lambda: coordinator._summed([GOOD | {"shapes": shapes}] * 2))
         assert tracemalloc.get_traced_memory()[1] < 40e6
     finally:
         tracemalloc.stop()
@@ -64,8 +62,7 @@ def test_such_a_reply_ends_a_run_by_name():
     _, _, federation, lines = few()
     lines[0].change = lambda message, ask: (
         ask(message) | {"shapes": [5]} if message.get("round") == 1 else ask(message))
-    with pytest.raises(EngineError, match="void"):
-        count_of(federation)
+    refused(EngineError, lambda: count_of(federation), match="void")
 
 
 def test_statements_of_two_meetings_do_not_go_together():
@@ -141,8 +138,7 @@ def test_an_owner_that_restarts_before_all_are_there_calls_again(one_owner):
 @pytest.mark.parametrize("bad", [0, -1, True, float("nan"), float("inf"), "1", None])
 def test_silences_that_are_none(one_owner, bad):
     own, boss, _, _, party = one_owner
-    with pytest.raises(InvalidValue):
-        answer_calls(party, own, boss.card, "127.0.0.1:1", silence=bad)
+    refused(InvalidValue, lambda: answer_calls(party, own, boss.card, "127.0.0.1:1", silence=bad))
 
 
 def test_calls_that_say_nothing_keep_nobody_out():

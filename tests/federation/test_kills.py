@@ -1,7 +1,5 @@
 """Owners and trainers are killed at any moment: no charge is lost, and no ledger is hurt."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

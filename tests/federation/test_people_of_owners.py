@@ -1,8 +1,6 @@
 """People with rows at several owners: declared before the start, priced, and refused where no
 ledger would count it. And a run is read back from its own words, whatever it says."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -23,6 +21,7 @@ from privledger.federation import (
     verify_statements,
 )
 from tests.worlds import SIZES as SCHEMA
+from tests.worlds import refused
 
 BUDGET = pl.Budget(3.0, 1e-6)
 LEAF = pl.Gaussian(20.0)
@@ -82,8 +81,7 @@ def test_without_a_declaration_or_with_shared_noise_they_do_not():
 
 @pytest.mark.parametrize("bad", [0, -1, 4, True, 1.0, "1"])
 def test_how_many_is_a_number_of_owners(bad):
-    with pytest.raises(pl.errors.InvalidValue):
-        run_of(keys_of(), several=bad)
+    refused(pl.errors.InvalidValue, lambda: run_of(keys_of(), several=bad))
 
 
 def test_the_price_of_a_person_adds_up_over_owners():

@@ -1,8 +1,6 @@
 """Which learners and which questions federate: all with Gaussian sums, unmodified; others are
 refused by name, and cost nobody anything."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

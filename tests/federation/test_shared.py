@@ -1,7 +1,5 @@
 """Noise that owners share: each adds its part, pays as declared, and shows what it costs alone."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from privledger.tables.values import array_out
 from tests.all_cases import all_cases
 from tests.alone import verify_history
 from tests.worlds import SIZES as SCHEMA
+from tests.worlds import protected, refused
 
 BUDGET = pl.Budget(3.0, 1e-6)
 LEAF = pl.Gaussian(20.0)
@@ -101,12 +100,10 @@ def test_ledgers_book_what_is_declared_and_show_what_it_is_alone(tmp_path):
 
 def test_an_ordinary_session_gets_no_share():
     """The plan alone does not thin any noise: only a party of a run does, and masks it."""
-    ledger = pl.Ledger.create(None, budget=BUDGET)
-    data = ledger.protect(*table(30), SCHEMA)
+    ledger, data = protected(BUDGET, *table(30), SCHEMA)
     plan = pl.nodes.Federated(LEAF, 5, 1, noise="shared")
     with ledger.request(plan, data) as session:
-        with pytest.raises(NotGranted):
-            session.release(pl.Gaussian(10.0), data.count())
+        refused(NotGranted, lambda: session.release(pl.Gaussian(10.0), data.count()))
         assert data._vault.opened == 0
         session.release(LEAF, data.count())
     assert ledger.verify() == []
@@ -162,14 +159,12 @@ def test_a_policy_looks_at_one_plan_at_a_time():
 
 @pytest.mark.parametrize(("k", "colluding", "least"), [(5, 0, 1), (5, 5, 1), (1, 0, 1), (5, 3, 3)])
 def test_who_is_trusted_has_bounds(k, colluding, least):
-    with pytest.raises((InvalidPlan, NotGranted)):
-        run_of(k, colluding=colluding, least_honest=least)
+    refused((InvalidPlan, NotGranted), lambda: run_of(k, colluding=colluding, least_honest=least))
 
 
 def test_whole_noise_trusts_nobody():
-    with pytest.raises(InvalidPlan):
-        Run("r", (Owner("a", bytes(32)), Owner("b", b"1" * 32)), "0", "{}", 0.0, "l",
-            "add_remove", colluding=1)
+    refused(InvalidPlan, lambda: Run("r", (Owner("a", bytes(32)), Owner("b", b"1" * 32)), "0", "{}",
+            0.0, "l", "add_remove", colluding=1))
 
 
 @pytest.mark.parametrize("plan", [pl.Laplace(1.0), pl.IndividualFilter("gdp", 1.0, node=LEAF)])
@@ -199,8 +194,7 @@ def test_a_share_is_never_refused_for_its_size(noise):
     party = Party(run, "a", ledger.protect(*table(3), SCHEMA, name="t"), key)
     reply = {"answers": [array_out(np.array([2.0**60, -1.0]))], "grids": [1.0]}
     if noise == "local":
-        with pytest.raises(UnsupportedNode):
-            party._in_steps(reply)
+        refused(UnsupportedNode, lambda: party._in_steps(reply))
         return
     party._in_steps(reply)
     assert party._vector.tolist() == [2**60, 2**64 - 1]

@@ -1,13 +1,12 @@
 """What is summed in a summary is summed over owners; its intervals know of all their noise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import privledger as pl
 from privledger.errors import NotGranted, UnsupportedNode
 from tests.federation.test_rounds import SCHEMA, Silent, federated, owners, split, table
+from tests.worlds import refused
 
 STATISTICS = ["count", "sum(y)", "mean(y)", "std(size)", "histogram(colour)", "corr(size, y)"]
 RANKS = np.linspace(0.05, 0.95, 10).tolist()
@@ -64,8 +63,7 @@ def test_intervals_hold_the_noise_of_all_owners():
     (pl.summary(pl.median("y"), epsilon=2.0, delta=1e-6, noise="gaussian", schema=SCHEMA),
      "Exponential")])
 def test_what_is_not_summed_is_refused_by_name(ask, named):
-    with pytest.raises(UnsupportedNode, match=named):
-        asked(ask)
+    refused(UnsupportedNode, lambda: asked(ask), match=named)
 
 
 @pytest.mark.parametrize(("noise", "delta"), [("normal", 1e-6), ("gaussian", 0.0), (None, 1e-6)])
@@ -78,5 +76,4 @@ def test_answers_of_owners_are_not_kept():
     X, y = table(30)
     ask = pl.summary("count", epsilon=1.0, delta=1e-6, noise="gaussian", schema=SCHEMA)
     _, run, parties = owners([(X, y)], ask.plan(SCHEMA), delta=1e-6, learner="summary")
-    with pytest.raises(NotGranted, match="answer"):
-        ask.run(federated(run, parties)[0].data, keep=True)
+    refused(NotGranted, lambda: ask.run(federated(run, parties)[0].data, keep=True), match="answer")

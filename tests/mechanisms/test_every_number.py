@@ -4,8 +4,6 @@ The parameters are found by introspection: a new one that is neither in `NUMBERS
 `NO_NUMBERS` fails the test.
 """
 
-from __future__ import annotations
-
 import datetime
 import inspect
 import math
@@ -52,8 +50,7 @@ NONE = [
     datetime.timedelta(1), datetime.date(2026, 1, 1), Decimal("NaN"), Decimal("sNaN"),
     Decimal("Infinity"), Decimal("-Infinity"), Decimal("1.5"), OnlyFloat(), OnlyIndex(), object(),
     float, int, len, range(2), slice(1), iter([1]), NotImplemented, Ellipsis, 10**400, -(10**400),
-    Fraction(10**400), Fraction(-(10**400)), ValueError("1"),
-]
+    Fraction(10**400), Fraction(-(10**400)), ValueError("1")]
 """Never a finite real number."""
 assert len(NONE) >= 50
 
@@ -368,8 +365,7 @@ NUMBERS = {
     "rdp.orders": (lambda b, d, v: pl.rdp(G, [2.0, v]), ORDER),
     "rdp_per_record.orders": (lambda b, d, v: pl.nodes.rdp_per_record(
         G, np.array([0.5]), [2.0, v]), ORDER),
-    "Tuning.success": (lambda b, d, v: pl.nodes.Tuning(L, "negative_binomial", 2.0, v), FINITE),
-}
+    "Tuning.success": (lambda b, d, v: pl.nodes.Tuning(L, "negative_binomial", 2.0, v), FINITE)}
 
 NO_NUMBERS = {
     "what the package computed and hands out": [
@@ -465,8 +461,7 @@ def found():
             except (TypeError, ValueError):
                 continue
             for key, parameter in parameters.items():
-                said = "" if parameter.annotation is parameter.empty else str(
-                    parameter.annotation)
+                said = "" if parameter.annotation is parameter.empty else str(parameter.annotation)
                 numeric = re.search(r"\b(float\d*|int\d*|Real|Number|Fraction|Decimal)\b", said)
                 if key not in ("self", "args", "kwargs") and (numeric or said in (
                         "", "Any", "object")) and not said.startswith("Callable"):

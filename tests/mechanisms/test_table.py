@@ -1,7 +1,5 @@
 """MECHANISMS has a row for every mechanism, and what a row says is what the house does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import get_args

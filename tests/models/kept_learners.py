@@ -1,7 +1,5 @@
 """Every shipped learner, fitted on a small table of its kind."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import privledger as pl
@@ -9,8 +7,7 @@ import privledger as pl
 FEATURES = (
     pl.Column("x", "numeric", "feature", 0.0, 1.0, missing=True),
     pl.Column("n", "numeric", "feature", 0.0, 9.0, integer=True),
-    pl.Column("c", "categorical", "feature", categories=("a", "b", "d"), missing=True),
-)
+    pl.Column("c", "categorical", "feature", categories=("a", "b", "d"), missing=True))
 NUMBER = pl.Schema("numbers", (*FEATURES, pl.Column("y", "numeric", "target", 0.0, 1.0)))
 CLASSES = pl.Schema("classes", (*FEATURES, pl.Column("y", "categorical", "target",
                                                      categories=("no", "yes", "maybe"))))
@@ -50,8 +47,7 @@ LEARNERS = {
     "sgbdt-regressor": (NUMBER, {"n_trees": 5}),
     "sgbdt-classifier": (CLASSES, {"n_trees": 5}),
     "dpboost-regressor": (NUMBER, {"n_trees": 3}),
-    "dpboost-classifier": (TWO, {"n_trees": 3}),
-}
+    "dpboost-classifier": (TWO, {"n_trees": 3})}
 
 
 def table(schema, n=200, seed=1):

@@ -1,7 +1,5 @@
 """A model file is data: whatever it says, nothing runs, and every answer is typed and quick."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -103,8 +101,7 @@ TREES = {
     "schema of rubbish": {"record": "Schema", "fields": {"json": "[" * 100_000}},
     "bins without end": {"record": "Bins", "fields": {"schema": 5, "numeric_bins": 10**30}},
     "tree of nothing": {"record": "TreeCells", "fields": {"bins": None, "tests": None,
-                                                          "count": 3}},
-}
+                                                          "count": 3}}}
 
 
 @all_cases("name", TREES)

@@ -1,7 +1,5 @@
 """Model files that were written before boosted learners shared their records: still read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

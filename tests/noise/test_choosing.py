@@ -20,6 +20,7 @@ from privledger.noise import exact_choice
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 FALSE_ALARM = 2e-8
 """Of each chi-square; under 30 in this file. Cells are expected at least 100 times."""
@@ -86,8 +87,7 @@ CASES = [
     ([1e300, -1e300, 1e300, 0.0], [3, 1, 1, 7], 1.0),
     ([1.7e308, -1.7e308], [1, 1], 1e-140),
     ([0.0, -5e-324], [1, 2], 1e140),
-    ([0.0, -800.0, -700.0], [1, 1 << 61, 1 << 61], 1.0),
-]
+    ([0.0, -800.0, -700.0], [1, 1 << 61, 1 << 61], 1.0)]
 
 
 @pytest.mark.parametrize(("scores", "weights", "rate"), CASES)
@@ -290,8 +290,7 @@ ONES = np.ones(2, dtype=np.int64)
     (GOOD, ONES, ints(1, 2), 1.0),
     (GOOD, ONES, ints(0, 2, 1, 2), 1.0),
     (GOOD, ONES, ints(), 1.0),
-    *((GOOD, ONES, ints(0, 2), rate) for rate in (0.0, -1.0, math.nan, math.inf, True, 1e-150)),
-])
+    *((GOOD, ONES, ints(0, 2), rate) for rate in (0.0, -1.0, math.nan, math.inf, True, 1e-150))])
 def test_impossible_choices_are_refused_without_values(
     scores: object, weights: object, starts: object, rate: object
 ) -> None:
@@ -314,8 +313,7 @@ def test_impossible_responses_are_refused(codes: object, buckets: object, noise:
 
 @pytest.mark.parametrize("bounds", [ints(0), ints(3, -1), np.ones(2), np.ones(2, dtype=bool), [3]])
 def test_impossible_bounds_are_refused(bounds: object) -> None:
-    with pytest.raises(InvalidValue):
-        exact_choice.uniform_below(bounds, Chosen())
+    refused(InvalidValue, lambda: exact_choice.uniform_below(bounds, Chosen()))
 
 
 def test_both_sources_offer_the_same_choices() -> None:

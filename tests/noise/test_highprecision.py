@@ -27,8 +27,7 @@ SURVIVALS = {"laplace": hp.laplace_survival, "gaussian": hp.gaussian_survival}
 @given(
     numerator=st.integers(1, 1 << 70),
     denominator=st.integers(1, 1 << 70),
-    precision=st.sampled_from([1, 20, 95, 159, 400]),
-)
+    precision=st.sampled_from([1, 20, 95, 159, 400]))
 def test_survival_is_enclosed(kind: str, numerator: int, denominator: int, precision: int) -> None:
     low, high = SURVIVALS[kind](numerator, denominator, precision)
     with mpmath.workprec(precision + 250):

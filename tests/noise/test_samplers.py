@@ -13,6 +13,7 @@ from privledger.errors import InvalidValue, PrivledgerError
 from privledger.noise import samplers
 from privledger.noise.samplers import GAUSSIAN, LAPLACE, MARGIN, SamplerLaw
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 LAWS = pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE], ids=lambda law: law.name)
 
@@ -198,18 +199,15 @@ def test_integer_below_takes_top_bits_and_rejects() -> None:
 
 
 def test_integer_below_notices_a_stuck_source() -> None:
-    with pytest.raises(PrivledgerError):
-        samplers.integer_below(3, constant(2**64 - 1))
+    refused(PrivledgerError, lambda: samplers.integer_below(3, constant(2**64 - 1)))
 
 
 @all_cases(
     "value",
     [math.nan, math.inf, -math.inf, 0, 0.0, -1.0, True, False, "1", None, 5e-324, 1e-310, 2.0**53,
-     10**400, 1j, [1.0, 1.0], np.True_, np.nan],
-)
+     10**400, 1j, [1.0, 1.0], np.True_, np.nan])
 def test_impossible_scales_are_refused(value: object) -> None:
-    with pytest.raises(InvalidValue):
-        samplers.checked_scale("sigma", value, 2)
+    refused(InvalidValue, lambda: samplers.checked_scale("sigma", value, 2))
 
 
 @all_cases(
@@ -217,11 +215,9 @@ def test_impossible_scales_are_refused(value: object) -> None:
     [np.array([1.0, bad]) for bad in (math.nan, math.inf, -1.0, 0.0, 1e-310, 2.0**53)]
     + [np.ones(3), np.ones((2, 1)), np.array(1.0), np.array([True, True]),
        np.array(["1", "2"]), np.array([1.0, None]), np.ones(2, dtype=complex),
-       np.ones(2, dtype=np.longdouble)],
-)
+       np.ones(2, dtype=np.longdouble)])
 def test_impossible_scale_arrays_are_refused(value: object) -> None:
-    with pytest.raises(InvalidValue):
-        samplers.checked_scale("sigma", value, 2)
+    refused(InvalidValue, lambda: samplers.checked_scale("sigma", value, 2))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.uint8])
@@ -235,11 +231,9 @@ def test_scale_arrays_of_numbers_are_taken(dtype: type) -> None:
 
 @all_cases("rate", [math.nan, -0.1, 1.1, True, "0.5", None, 1e-310, math.inf])
 def test_impossible_rates_are_refused(rate: object) -> None:
-    with pytest.raises(InvalidValue):
-        samplers.bernoulli(rate, 1, constant(0))
+    refused(InvalidValue, lambda: samplers.bernoulli(rate, 1, constant(0)))
 
 
 @pytest.mark.parametrize("bound", [0, -1, 1.0, True, "3", None, math.nan])
 def test_impossible_bounds_are_refused(bound: object) -> None:
-    with pytest.raises(InvalidValue):
-        samplers.integer_below(bound, constant(0))
+    refused(InvalidValue, lambda: samplers.integer_below(bound, constant(0)))

@@ -10,6 +10,7 @@ import pytest
 from privledger.errors import InvalidValue
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource
+from tests.worlds import refused
 
 
 def test_it_is_marked_not_private() -> None:
@@ -27,8 +28,7 @@ def test_the_same_seed_repeats() -> None:
             source.laplace(np.full(40, 50.0), 40).tolist(),
             source.bernoulli(0.5, 40).tolist(),
             source.integers64(40).tolist(),
-            [source.integer_below(10**6)],
-        ]
+            [source.integer_below(10**6)]]
 
     assert draws(1) == draws(1)
     assert draws(1) != draws(2)
@@ -46,13 +46,10 @@ def test_shapes_types_and_spread() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True, "1", None])
 def test_impossible_seeds_are_refused(seed: object) -> None:
-    with pytest.raises(InvalidValue):
-        SeededSource(seed)  # type: ignore[arg-type]
+    refused(InvalidValue, lambda: SeededSource(seed))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("scale", [math.nan, 0, -1.0, True, "1"])
 def test_impossible_scales_are_refused(scale: object) -> None:
-    with pytest.raises(InvalidValue):
-        SeededSource(0).gaussian(scale, 1)
-    with pytest.raises(InvalidValue):
-        SeededSource(0).laplace(scale, 1)
+    refused(InvalidValue, lambda: SeededSource(0).gaussian(scale, 1),
+            lambda: SeededSource(0).laplace(scale, 1))

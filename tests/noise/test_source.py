@@ -18,6 +18,7 @@ from scipy.special import chdtrc, erf, ndtr
 from privledger.errors import InvalidValue
 from privledger.noise import source as source_module
 from privledger.noise.source import NoiseSource, SystemSource
+from tests.worlds import refused
 
 FALSE_ALARM = 2e-8
 """Of each statistical check; there are under 30 here, so below 1e-6 for all together.
@@ -91,8 +92,7 @@ def test_wide_draws_follow_their_distribution(
     draws = np.sort(getattr(source, kind)(scale, N))
     edges = (draws + 0.5) / scale
     exact = ndtr(edges) if kind == "gaussian" else np.where(
-        edges < 0, np.exp(np.minimum(edges, 0)) / 2, 1 - np.exp(-np.abs(edges)) / 2
-    )
+        edges < 0, np.exp(np.minimum(edges, 0)) / 2, 1 - np.exp(-np.abs(edges)) / 2)
     # The last of equal draws carries the whole step of the empirical distribution.
     at_most = np.searchsorted(draws, draws, side="right") / N
     assert np.abs(at_most - exact).max() < math.sqrt(math.log(2 / FALSE_ALARM) / (2 * N))
@@ -147,8 +147,7 @@ def test_sizes_and_types(source: SystemSource, size: int) -> None:
         (source.gaussian(np.full(size, 3.0), size), np.int64),
         (source.laplace(3.0, size), np.int64),
         (source.integers64(size), np.uint64),
-        (source.bernoulli(0.5, size), np.bool_),
-    ):
+        (source.bernoulli(0.5, size), np.bool_)):
         assert draws.shape == (size,)
         assert draws.dtype == dtype
         assert draws.flags.writeable
@@ -170,10 +169,8 @@ def test_impossible_sizes_are_refused(source: SystemSource, size: object) -> Non
 def test_impossible_scales_are_refused_even_for_no_draws(
     source: SystemSource, scale: object
 ) -> None:
-    with pytest.raises(InvalidValue, match="sigma"):
-        source.gaussian(scale, 0)
-    with pytest.raises(InvalidValue, match="scale"):
-        source.laplace(scale, 0)
+    refused(InvalidValue, lambda: source.gaussian(scale, 0), match="sigma")
+    refused(InvalidValue, lambda: source.laplace(scale, 0), match="scale")
 
 
 def test_words_are_never_handed_out_twice(source: SystemSource) -> None:

@@ -96,8 +96,7 @@ CASES = [
     ([5.0, 1.0, 0.9, 0.8, 0.2, 0.1, 0.0], 3, 0.6, 0.5),
     ([1.0, 0.0], 1, 1.0, 0.5),
     ([1.0, 0.5, 0.0, -1.0], 1, 1.0, 0.0),
-    ([1.0, 0.5, 0.0, -1.0], 3, 1.0, 1.0),
-]
+    ([1.0, 0.5, 0.0, -1.0], 3, 1.0, 1.0)]
 
 
 @NOISES
@@ -263,8 +262,7 @@ def test_seeds_repeat() -> None:
         (0, 1.0, "gumbel", 0.5), (2, 1.0, "gumbel", 0.5), (True, 1.0, "gumbel", 0.5),
         (1, 0.0, "gumbel", 0.5), (1, math.nan, "gumbel", 0.5), (1, 1.0, "laplace", 0.5),
         (1, 1.0, None, 0.5), (1, 1.0, "gumbel", -0.1), (1, 1.0, "gumbel", 1.1),
-        (1, 1.0, "gumbel", math.nan), (1, 1.0, "gumbel", True), (1, 1.0, "gumbel", 1e-30)]),
-])
+        (1, 1.0, "gumbel", math.nan), (1, 1.0, "gumbel", True), (1, 1.0, "gumbel", 1e-30)])])
 def test_impossible_arguments_are_refused(
     scores: object, k: object, rate: object, noise: object, gamma: object
 ) -> None:

@@ -1,7 +1,5 @@
 """The number of trials has exactly the law that the price of `Tuning` rests on."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -28,13 +28,7 @@ from tests.noise_laws.distances import (
     chi_square,
     of_table,
 )
-from tests.noise_laws.sampler_laws import (
-    WORD,
-    Bench,
-    last_true,
-    response_distance,
-    trials_table,
-)
+from tests.noise_laws.sampler_laws import WORD, Bench, last_true, response_distance, trials_table
 from tests.noise_laws.session_laws import QUIET, ledger_over
 from tests.noise_laws.stratified import strata
 
@@ -96,11 +90,9 @@ def session_flips(bench: Bench) -> list[Finding]:
         times, rate = max(1, bench.few(1 << 14) >> 10), 1.0 / sensitivity
         node = PermuteAndFlip(1.0)
         picks = _choices(bench.plain(times << 13), node, relation, 1 << 10, times)
-        found.append(chi_square(np.bincount(picks, minlength=3),
-                                by_flips([3.0, 1.0, 0.0], rate)))
+        found.append(chi_square(np.bincount(picks, minlength=3), by_flips([3.0, 1.0, 0.0], rate)))
 
-        def second(word: int, relation: str = relation,
-                   node: PermuteAndFlip = node) -> bool:
+        def second(word: int, relation: str = relation, node: PermuteAndFlip = node) -> bool:
             # Coins of the three classes, the last one never a head; the last of the heads wins.
             deck = np.array([0, word, WORD - 1, WORD - 1], dtype=np.uint64)
             source, _ = bench.over(deck, singles=True)
@@ -152,8 +144,7 @@ def session_responses(bench: Bench) -> list[Finding]:
     source, dealer = bench.over(strata(size, bench.random))
     answers = _answers(source, RandomizedResponse(noise, 4), size, None)
     found = [response_distance(answers, 2, 4, noise, dealer)]
-    for candidates, law in (((0, 2), {0: noise / 2, 2: 1 - noise / 2}),
-                            ((3, 1), {3: 0.5, 1: 0.5})):
+    for candidates, law in (((0, 2), {0: noise / 2, 2: 1 - noise / 2}), ((3, 1), {3: 0.5, 1: 0.5})):
         among = np.tile(np.array(candidates, dtype=np.int64), (size, 1))
         answers = _answers(bench.plain(4 * size), RandomizedResponse(noise, 2), size, among)
         counts = np.bincount(answers, minlength=4)

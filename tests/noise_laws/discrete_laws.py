@@ -9,14 +9,7 @@ import numpy as np
 from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace
 from privledger.questions.blocks import ColumnValue, Ones
 from privledger.questions.query import Query
-from tests.noise_laws.distances import (
-    FLOATS,
-    Finding,
-    Floats,
-    Ints,
-    chi_square,
-    kolmogorov,
-)
+from tests.noise_laws.distances import FLOATS, Finding, Floats, Ints, chi_square, kolmogorov
 from tests.noise_laws.sampler_laws import Bench
 from tests.noise_laws.session_laws import grid, ledger_over
 from tests.noise_laws.stratified import strata
@@ -48,8 +41,7 @@ def discrete_gaussian(bench: Bench) -> list[Finding]:
     size = bench.few(1 << 16)
     found = [_by_masses(bench.plain(size).discrete_gaussian(sigma, size), sigma)
              for sigma in (0.4, 1.0, 2.7, 300.5)]
-    return [*found, _by_masses(bench.plain(size).discrete_gaussian(2.0**13 / 3, size),
-                               2.0**13 / 3)]
+    return [*found, _by_masses(bench.plain(size).discrete_gaussian(2.0**13 / 3, size), 2.0**13 / 3)]
 
 
 def _by_masses(draws: Ints, sigma: float) -> Finding:
@@ -82,8 +74,7 @@ def session_discrete(bench: Bench) -> list[Finding]:
     for relation, node, block, step, truth in (
         ("add_remove", DiscreteLaplace(0.4), Ones(), 1.0, table.counts),
         ("add_remove", DiscreteGaussian(3.0, 16), ColumnValue("c", 0.0, 1.0, 2.0), 0.125,
-         table.sums),
-    ):
+         table.sums)):
         source = bench.plain(1 << 16)
         ledger = ledger_over(source, relation)
         data = ledger.protect(table.X, schema=table.schema)

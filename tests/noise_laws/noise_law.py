@@ -71,8 +71,7 @@ LAWS: dict[str, Callable[[Bench], list[Finding]]] = {
     "session-permute-and-flip": choice_laws.session_flips,
     "session-features": choice_laws.session_features,
     "session-responses": choice_laws.session_responses,
-    "session-trials": choice_laws.session_trials,
-}
+    "session-trials": choice_laws.session_trials}
 
 
 def noise_law(source_factory: Callable[[Dealer], NoiseSource] | None = None, *,

@@ -81,8 +81,7 @@ def laplace(bench: Bench) -> list[Finding]:
 _SCALES = (0.3, 3.7, 2.0**26 / 1.1, 2.0**34)
 
 
-def _rounded(bench: Bench, law: Literal["gaussian", "laplace"],
-             tail: Survival) -> list[Finding]:
+def _rounded(bench: Bench, law: Literal["gaussian", "laplace"], tail: Survival) -> list[Finding]:
     size, found = bench.size, []
     deck = strata(size, bench.random)
     for scale in _SCALES:
@@ -165,8 +164,7 @@ def _below(draws: Ints, bound: int, dealer: Dealer) -> Finding:
 _CHOICES = (
     ([0.0, -1.0, 0.5, 2.0, 0.25], [1, 1, 1, 1, 1], 0.9),
     ([3.0, 1.0], [1, 1], 0.6),
-    ([-2.0, 0.0, 1.0, 4.0], [100, 7, 30, 1], 1.1),
-)
+    ([-2.0, 0.0, 1.0, 4.0], [100, 7, 30, 1], 1.1))
 
 
 def exponential(bench: Bench) -> list[Finding]:
@@ -206,8 +204,7 @@ def _flips(bench: Bench, size: int, accepted: float) -> Deck:
     coins[0::2] = strata(size, bench.random)
     coins[1::2] = in_order(size, bench.random)
     heads = min(max(round(size * accepted), 2), size - 2)
-    return np.concatenate([coins, strata(heads, bench.random),
-                           strata(size - heads, bench.random)])
+    return np.concatenate([coins, strata(heads, bench.random), strata(size - heads, bench.random)])
 
 
 def _several_flips(bench: Bench) -> Finding:
@@ -346,8 +343,7 @@ _TUNINGS: tuple[tuple[TrialsLaw, float], ...] = (
     (TrialsLaw("negative_binomial", shape=0.0, success=0.1), 4.0),
     (TrialsLaw("negative_binomial", shape=2.5, success=0.3), 6.0),
     (TrialsLaw("negative_binomial", shape=-0.5, success=0.05), 4.0),
-    (TrialsLaw("poisson", mean=6.5), 6.5),
-)
+    (TrialsLaw("poisson", mean=6.5), 6.5))
 
 
 def trials(bench: Bench) -> list[Finding]:

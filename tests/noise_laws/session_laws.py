@@ -44,9 +44,7 @@ from tests.noise_laws.distances import (
     kolmogorov,
     laplace_tail,
 )
-from tests.noise_laws.sampler_laws import (
-    Bench,
-)
+from tests.noise_laws.sampler_laws import Bench
 from tests.noise_laws.stratified import Dealer, strata
 
 _RECORDS = 3000

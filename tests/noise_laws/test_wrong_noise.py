@@ -3,8 +3,6 @@
 Seeds are fixed, so a test gives the same answer every time. Right noise: test_noise_law.py.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os
@@ -319,8 +317,7 @@ ROUNDING = {
     "half of the words twice": (reused, ROUNDED),
     "half of the draws zero": (after(half_zero), ROUNDED),
     "one step too far": (after(lambda draws, scale: draws + 1), ROUNDED),
-    "scale .999 in the session": (scaled(0.999), ("session-gaussian", "session-laplace")),
-}
+    "scale .999 in the session": (scaled(0.999), ("session-gaussian", "session-laplace"))}
 OTHERS = [
     ("coins rounded up", samplers, "bernoulli", coins_rounded_up, ["bernoulli"]),
     ("coins .9995", samplers, "bernoulli", coins(lambda rate: rate * 0.9995),
@@ -431,8 +428,7 @@ OTHERS = [
      ["session-features"]),
     ("a pool's word again", source_module._Pool, "_cut", cut_again, ["pool"]),
     ("a pool's words not wiped", source_module._Pool, "_cut", cut_unwiped, ["pool"]),
-    ("a pool past its end", source_module._Pool, "_cut", past_the_end, ["pool"]),
-]
+    ("a pool past its end", source_module._Pool, "_cut", past_the_end, ["pool"])]
 # These laws take a second: the default run has some of their faults, and of every other fault
 # the first law that sees it.
 DEAR = {"subsets are the first ones", "classes' worst one off", "exponential for gumbel",

@@ -1,20 +1,11 @@
 """Comparison rows: trees grown a level at a time are those of the definition. NOT PRIVATE."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privledger_papers.comparison_forests import RuleForest
-from privledger_papers.comparison_rules import (
-    _cuts,
-    _purest,
-    bernoulli,
-    denil,
-    medians,
-    nearness,
-)
+from privledger_papers.comparison_rules import _cuts, _purest, bernoulli, denil, medians, nearness
 from privledger_papers.comparison_trees import Level, grow
 
 from tests.all_cases import all_cases

@@ -1,7 +1,5 @@
 """Algorithm 9: whole noise at every owner, ratios averaged, one owner's price."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from privledger_papers.command import wanted
@@ -12,14 +10,10 @@ from privledger_papers.systems import OF_ADULT, printed, was_sound
 from privledger_papers.tasks import Table
 
 import privledger as pl
+from tests.worlds import schema_of
 
-NUMBER = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1),
-    pl.Column("kind", "categorical", "feature", categories=("a", "b", "c")),
-    pl.Column("y", "numeric", "target", 0, 20)))
-CLASSES = pl.Schema("made up", (
-    pl.Column("size", "numeric", "feature", 0, 1),
-    pl.Column("y", "categorical", "target", categories=("no", "yes"))))
+NUMBER = schema_of("made up", {"size": (0, 1), "kind": ["a", "b", "c"]}, y=(0, 20))
+CLASSES = schema_of("made up", {"size": (0, 1)}, y=["no", "yes"])
 FEW = {"regular": 4, "extra": 2}
 
 
@@ -74,8 +68,7 @@ def test_a_ratio_is_noised_before_it_is_a_ratio(monkeypatch):
 
 
 def test_more_than_two_classes_are_refused_before_a_ledger_is_made():
-    schema = pl.Schema("m", (pl.Column("size", "numeric", "feature", 0, 1), pl.Column(
-        "y", "categorical", "target", categories=("a", "b", "c"))))
+    schema = schema_of("m", {"size": (0, 1)}, y=["a", "b", "c"])
     model = DistributedSGBDT(0.5, 1e-6, schema)
     with pytest.raises(pl.errors.SchemaError):
         model.fit({"size": np.zeros(3)}, np.array(["a", "b", "c"]))

@@ -1,7 +1,5 @@
 """The page of all cells is what the command makes of the fits kept beside it."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from pathlib import Path

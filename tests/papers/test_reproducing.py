@@ -1,7 +1,5 @@
 """`privledger reproduce`: nothing runs twice, nothing is skipped in silence, prices are booked."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -19,9 +17,9 @@ from privledger_papers.tasks import load
 
 from privledger.cli import main
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
-BANKNOTE = only(chosen(["000.T2", "001.T1", "001.T2", "004.T1"]), "data",
-                ["Banknote", "Banknotes"])
+BANKNOTE = only(chosen(["000.T2", "001.T1", "001.T2", "004.T1"]), "data", ["Banknote", "Banknotes"])
 
 
 def call(*words):
@@ -106,8 +104,7 @@ def test_a_torn_last_line_is_dropped_and_any_other_is_an_error(kept, tmp_path):
     assert len(list(Results(torn).all())) == 3
     broken = tmp_path / "broken"
     broken.write_text(lines[0] + "{}\n" + lines[1])
-    with pytest.raises(ValueError, match="line 2"):
-        Results(broken)
+    refused(ValueError, lambda: Results(broken), match="line 2")
     done = call("all", "--results", broken)
     assert done.exit_code == 1 and "line 2" in done.stderr
 
@@ -121,8 +118,7 @@ def test_a_result_is_never_replaced(tmp_path):
     results.add(_result(0.5))
     results.add(_result(0.9))
     assert [one.score for one in Results(tmp_path / "r").all()] == [0.5]
-    with pytest.raises(ValueError, match="JSON"):
-        results.add(_result(float("nan"), "other"))
+    refused(ValueError, lambda: results.add(_result(float("nan"), "other")), match="JSON")
 
 
 @pytest.mark.parametrize("cell", BANKNOTE, ids=lambda cell: cell.key)
@@ -193,8 +189,7 @@ def test_a_fast_fit_is_due_ten_times_and_a_slow_one_comes_last(tmp_path, folder,
     assert (slow.own.due, fast.own.due) == (0, running.ENOUGH - 1)
     ran = []
     monkeypatch.setattr(running, "one", lambda job, folder: ran.append(job))
-    running.run([first, second], folder, results, most=3, seed=0, workers=1,
-                said=lambda *_: None)
+    running.run([first, second], folder, results, most=3, seed=0, workers=1, said=lambda *_: None)
     own = [job.cell for job in ran if job.form == "printed"]
     assert own == [second, second, first, first]
 

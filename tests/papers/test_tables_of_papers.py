@@ -1,7 +1,5 @@
 """Tasks: the papers' data sets, from the layout that is published, changed as the papers say."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

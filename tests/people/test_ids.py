@@ -1,7 +1,5 @@
 """Ids of people: one spelling each, one number for each row, and what is no id."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import enum
@@ -73,8 +71,7 @@ NO_IDS = {
     "a number": (17, "one column"),
     "too long": (["a" * 1001], "at most 1000"),
     "a number that Python does not write": ([10**5000, 1], "at most 1000"),
-    "half a letter": (["a\ud800"], "valid Unicode"),
-}
+    "half a letter": (["a\ud800"], "valid Unicode")}
 
 
 @all_cases("name", NO_IDS)

@@ -1,7 +1,5 @@
 """The key of people: in its file, and nowhere else."""
 
-from __future__ import annotations
-
 import copy
 import hmac
 import os
@@ -19,6 +17,7 @@ from privledger.tables.person_keys import (
     people_key,
     read_people_key,
 )
+from tests.worlds import refused
 
 
 @pytest.mark.parametrize("key", [b"k" * 16, b"k" * 32, b"k" * 64, b"k" * 65, bytes(range(200))])
@@ -35,8 +34,7 @@ def test_a_key_shows_nothing(tmp_path):
     text = (tmp_path / "k").read_text().split()[-1]
     assert repr(key) == str(key) == "PeopleKey(hidden)" and text not in repr(vars(type(key)))
     assert copy.copy(key) is copy.deepcopy(key) is key
-    with pytest.raises(TypeError):
-        pickle.dumps(key)
+    refused(TypeError, lambda: pickle.dumps(key))
 
 
 def test_a_file_is_for_its_owner(tmp_path):
@@ -44,12 +42,10 @@ def test_a_file_is_for_its_owner(tmp_path):
     made = make_people_key(place)
     assert os.stat(place).st_mode & 0o777 == 0o600
     assert read_people_key(place).check == made.check == people_key(str(place)).check
-    with pytest.raises(pl.errors.InvalidValue, match="new file"):
-        make_people_key(place)
+    refused(pl.errors.InvalidValue, lambda: make_people_key(place), match="new file")
     for mode in (0o640, 0o604, 0o620, 0o610):
         place.chmod(mode)
-        with pytest.raises(pl.errors.InvalidValue, match="by its owner only"):
-            read_people_key(place)
+        refused(pl.errors.InvalidValue, lambda: read_people_key(place), match="by its owner only")
 
 
 @pytest.mark.parametrize("text", ["", "privledger people key 1\n", "privledger people key 2\n" +
@@ -97,5 +93,4 @@ def test_nothing_that_a_learner_holds_leads_to_the_key_or_to_people():
         found = reached(data, data.ledger, session, scope, data.rows_per_person([2]),
                         data.poisson(0.5), data.partition(3))
     assert not [
-        one for one in found if isinstance(one, PeopleKey | Enrolling | EnrolmentState | Persons)
-    ]
+        one for one in found if isinstance(one, PeopleKey | Enrolling | EnrolmentState | Persons)]

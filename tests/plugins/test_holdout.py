@@ -1,18 +1,11 @@
 """A private score: what it costs, what it says, what it refuses, and how often it is right."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
+import privledger_learners as learners
 import pytest
 from click.testing import CliRunner
-from privledger_learners import (
-    JointTreeClassifier,
-    JointTreeRegressor,
-    LabelPrivateClassifier,
-    SGBDTClassifier,
-)
 from sklearn import metrics
 
 import privledger as pl
@@ -23,6 +16,7 @@ from privledger.plugins.holdout import FIGURES, Goodness
 from privledger.standalone.verifier import read_history
 from privledger.testing import CHECKS
 from tests.all_cases import all_cases
+from tests.worlds import protected, refused
 
 COLUMN = pl.Column("x", "numeric", "feature", 0.0, 1.0)
 CLASSES = pl.Schema("c", (COLUMN, pl.Column("y", "categorical", "target",
@@ -39,8 +33,8 @@ def guarded(schema=CLASSES, y=Y, budget=5.0, **options):
     return ledger, ledger.protect(X, y, schema, **people)
 
 
-@pytest.mark.parametrize(("learner", "delta"), [(JointTreeClassifier, 0.0),
-                                               (SGBDTClassifier, 1e-6)])
+@pytest.mark.parametrize(("learner", "delta"), [(learners.JointTreeClassifier, 0.0),
+                                               (learners.SGBDTClassifier, 1e-6)])
 @pytest.mark.parametrize("asked", [0.2, pl.plugins.Holdout(0.2, 0.5)])
 def test_under_add_remove_it_costs_no_more_than_the_fit(learner, delta, asked, tmp_path):
     ledger, data = guarded(budget=1.0)
@@ -66,14 +60,14 @@ def test_under_add_remove_it_costs_no_more_than_the_fit(learner, delta, asked, t
 
 def test_under_replace_one_both_are_paid():
     ledger, data = guarded(relation="replace_one", filter="basic")
-    model = JointTreeClassifier(epsilon=1.0, schema=CLASSES, relation="replace_one")
+    model = learners.JointTreeClassifier(epsilon=1.0, schema=CLASSES, relation="replace_one")
     model.fit(data, holdout=Holdout(0.2, 0.5))
     assert ledger.spent == pytest.approx(1.5) and ledger.verify() == []
 
 
 def test_numbers_have_two_errors_in_their_own_unit():
     y = np.clip(100 * X["x"] + rng.normal(0, 5, 3000), 0, 100)
-    model = JointTreeRegressor(epsilon=4.0, schema=NUMBERS).fit(X, y, holdout=0.5)
+    model = learners.JointTreeRegressor(epsilon=4.0, schema=NUMBERS).fit(X, y, holdout=0.5)
     root, mean = model.private_score_.estimates
     assert (root.name, mean.name) == ("rmse", "mae")
     assert 2 < mean.value < root.value + 2 < 25
@@ -81,7 +75,7 @@ def test_numbers_have_two_errors_in_their_own_unit():
 
 def test_people_are_held_out_whole():
     ledger, data = guarded(unit="person", people_key=b"k" * 32)
-    model = JointTreeClassifier(epsilon=1.0, schema=CLASSES).fit(data, holdout=0.2)
+    model = learners.JointTreeClassifier(epsilon=1.0, schema=CLASSES).fit(data, holdout=0.2)
     assert model.private_score_.records == pytest.approx(200, abs=115)  # people: 8 sigma
     assert ledger.spent <= 1.0 and ledger.verify() == []
 
@@ -90,30 +84,27 @@ def test_people_are_held_out_whole():
 def test_impossible_shares(share):
     ledger, data = guarded()
     with pytest.raises(ValueError):
-        JointTreeClassifier(epsilon=1.0, schema=CLASSES).fit(data, holdout=share)
+        learners.JointTreeClassifier(epsilon=1.0, schema=CLASSES).fit(data, holdout=share)
     assert ledger.spent == 0
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, True, np.nan, np.inf, "1"])
 def test_impossible_epsilons(epsilon):
-    with pytest.raises(ValueError):
-        Holdout(0.2, epsilon)
+    refused(ValueError, lambda: Holdout(0.2, epsilon))
 
 
 def test_what_cannot_be_scored_is_refused_before_anything_is_reserved():
-    ledger = pl.Ledger.create(None, budget=pl.Budget(5.0))
-    data = ledger.protect(X, [None, *Y[1:]], CLASSES, unlabelled=True)
+    ledger, data = protected(pl.Budget(5.0), X, [None, *Y[1:]], CLASSES, unlabelled=True)
     with pytest.raises(pl.InvalidValue, match="label"):
-        Holdout(0.2).fit(JointTreeClassifier(epsilon=1.0, schema=CLASSES), data)
+        Holdout(0.2).fit(learners.JointTreeClassifier(epsilon=1.0, schema=CLASSES), data)
     whole = ledger.protect(X, Y, CLASSES)
 
     class Selects:
         """Predicts nothing."""
 
-    with pytest.raises(pl.InvalidValue, match="predicts nothing"):
-        Holdout(0.2).fit(Selects(), whole)
+    refused(pl.InvalidValue, lambda: Holdout(0.2).fit(Selects(), whole), match="predicts nothing")
     with pytest.raises(pl.errors.RelationMismatch):
-        Holdout(0.2).plan(LabelPrivateClassifier(epsilon=1.0, schema=CLASSES), CLASSES)
+        Holdout(0.2).plan(learners.LabelPrivateClassifier(epsilon=1.0, schema=CLASSES), CLASSES)
     assert ledger.spent == 0
 
 
@@ -130,13 +121,11 @@ def test_the_width_of_noise_is_that_of_its_law(weights, kind):
 
 @pytest.mark.parametrize("detail", [False, pytest.param(None, id="of few rows")])
 def test_without_detail_accuracy_alone_has_less_noise(detail):
-    few = pl.Schema("c", CLASSES.columns, expected_rows=300,
-                    expected_rows_provenance="declared")
-    model = JointTreeClassifier(epsilon=0.2, schema=few)
+    few = pl.Schema("c", CLASSES.columns, expected_rows=300, expected_rows_provenance="declared")
+    model = learners.JointTreeClassifier(epsilon=0.2, schema=few)
     model.fit(guarded(few)[1], holdout=Holdout(0.2, detail=detail))
     assert [one.name for one in model.private_score_.estimates] == ["accuracy"]
-    with pytest.raises(pl.InvalidValue, match="detail"):
-        Holdout(0.2, detail=1)
+    refused(pl.InvalidValue, lambda: Holdout(0.2, detail=1), match="detail")
 
 
 @pytest.mark.parametrize(("classes", "halves"), [(2, 1), (2, 5), (3, 1), (26, 1)])
@@ -206,8 +195,7 @@ def test_a_settlement_takes_finite_figures_and_no_other(wrong):
     ledger, data = guarded()
     with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
         session.release(pl.Laplace(1.0, 1.0), data.count())
-        with pytest.raises(pl.InvalidValue, match="score"):
-            session.note_score(wrong)
+        refused(pl.InvalidValue, lambda: session.note_score(wrong), match="score")
     assert [one.end.score for one in ledger.state.grants.values()] == [None]
 
 
@@ -230,8 +218,7 @@ def test_a_grant_that_failed_or_released_nothing_has_no_score():
     ledger, data = guarded()
     with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
         session.note_score(score)
-    with pytest.raises(pl.NotGranted, match="settled"):
-        session.note_score(score)
+    refused(pl.NotGranted, lambda: session.note_score(score), match="settled")
 
     def fails():
         with ledger.request(pl.Laplace(1.0, 1.0), data) as session:
@@ -239,8 +226,7 @@ def test_a_grant_that_failed_or_released_nothing_has_no_score():
             session.note_score(score)
             raise RuntimeError
 
-    with pytest.raises(RuntimeError):
-        fails()
+    refused(RuntimeError, fails)
     assert {one.end.score for one in ledger.state.grants.values()} == {None}
     assert ledger.verify() == []
 
@@ -311,14 +297,15 @@ def test_shares_that_are_none_are_cut_by_the_guard():
                 (pl.questions.CustomValue(wrong, 1.0, "shape", 2),)))
 
 
-class Scored(JointTreeClassifier):
+class Scored(learners.JointTreeClassifier):
     """A learner of the kit whose every fit is scored."""
 
     def plan(self, schema=None):
-        return Holdout(0.2).plan(JointTreeClassifier(**self.get_params()), schema or self.schema)
+        return Holdout(0.2).plan(learners.JointTreeClassifier(**self.get_params()),
+                                 schema or self.schema)
 
     def fit(self, X, y=None, **named):
-        inner = JointTreeClassifier(**self.get_params()).fit(X, y, holdout=0.2)
+        inner = learners.JointTreeClassifier(**self.get_params()).fit(X, y, holdout=0.2)
         vars(self).update(vars(inner))
         self.private_score_ = np.array([self.private_score_.records,
                                         self.private_score_.estimates[0].value])

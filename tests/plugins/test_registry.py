@@ -1,7 +1,5 @@
 """Which learner a name means: exactly one, or none; and whose it is."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import EntryPoint
 
@@ -11,6 +9,7 @@ from click.testing import CliRunner
 import privledger as pl
 from privledger.cli import main
 from privledger.plugins import find_learner, is_shipped, learner_names
+from tests.worlds import refused
 
 CODE = "raise SystemExit('it was imported')\n"
 
@@ -49,8 +48,7 @@ def test_two_strangers_are_refused_both(install):
 
 def test_one_distribution_that_says_a_name_twice_is_refused(install):
     install("double", "same", lines="same = evil:One\nsame = evil:Two\n")
-    with pytest.raises(pl.errors.LearnerError, match="evil:One.*evil:Two"):
-        find_learner("same")
+    refused(pl.errors.LearnerError, lambda: find_learner("same"), match="evil:One.*evil:Two")
 
 
 def test_a_distribution_that_lies_on_the_path_twice_is_one(install, tmp_path, monkeypatch):

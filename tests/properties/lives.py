@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.errors import UnsupportedNode
 from tests.bodies import said
+from tests.worlds import schema_of
 
-SCHEMA = pl.Schema("one", (pl.Column("x", "numeric", "feature", -1.0, 1.0),))
+SCHEMA = schema_of("one", {"x": (-1.0, 1.0)})
 ROWS = {"x": [1.0, -1.0, 0.5, 0.0, 0.25]}
 TABLES = ("people", "others")
 FILTERS = ("gdp", "zcdp", "rdp", "basic")

@@ -1,7 +1,5 @@
 """Laws of prices, of the JSON form and of the meter, on random plans."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
@@ -24,8 +22,7 @@ leaves = st.one_of(
     gaussians, laplaces, st.builds(pl.Exponential, st.floats(1e-3, 5)),
     st.builds(pl.DiscreteLaplace, st.floats(1e-3, 5), st.integers(1, 4)),
     st.builds(pl.DiscreteGaussian, noises, st.integers(1, 4)),
-    st.builds(pl.Asserted, st.floats(1e-3, 5), st.just("vouched for")),
-)
+    st.builds(pl.Asserted, st.floats(1e-3, 5), st.just("vouched for")))
 
 
 def branches(inner):
@@ -42,8 +39,7 @@ def branches(inner):
         st.builds(pl.IndividualFilter, st.just("renyi"), st.floats(1e-3, 5), st.floats(1.5, 40),
                   st.none() | inner),
         st.builds(pl.nodes.Group, st.integers(1, 5), inner),
-        st.builds(pl.nodes.Public, st.text(max_size=5)),
-    )
+        st.builds(pl.nodes.Public, st.text(max_size=5)))
 
 
 trees = st.recursive(leaves, branches, max_leaves=8)
@@ -180,8 +176,7 @@ contexts = st.one_of(
               rate=st.sampled_from([0.1, 0.2])),
     st.builds(lambda token, number: Context("part", token, part=number, parts=2,
                                             certificate="public_predicate"),
-              st.sampled_from(["p", "q"]), st.integers(0, 1)),
-)
+              st.sampled_from(["p", "q"]), st.integers(0, 1)))
 releases = st.lists(st.tuples(st.lists(contexts, max_size=2).map(tuple), small), max_size=40)
 
 

@@ -1,7 +1,5 @@
 """Law: whatever shows a ledger says the same numbers, on the same side, and parts add up."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import json

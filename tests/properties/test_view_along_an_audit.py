@@ -19,6 +19,7 @@ from privledger.reports.survey import read_once
 from privledger.storage import store_at
 from tests.doctored import doctor
 from tests.properties.lives import FILTERS, TABLES, Life, lives
+from tests.worlds import schema_of
 
 SHOWN = [one.name for one in attrs.fields(View) if not one.name.startswith("_")
          and one.name != "releases"]
@@ -64,8 +65,7 @@ def test_grants_that_are_over_are_columns_not_records(tmp_path):
     """Many alike take one model; a state that keeps none of them shows all of them."""
     with pl.Ledger.create(tmp_path / "many.ledger", budget=pl.Budget(1.0, 1e-6),
                           filter="gdp") as ledger:
-        data = ledger.protect({"x": [0.5]}, pl.Schema("t", (
-            pl.Column("x", "numeric", "feature", 0.0, 1.0),)), name="t")
+        data = ledger.protect({"x": [0.5]}, schema_of("t", {"x": (0.0, 1.0)}), name="t")
         for _ in range(20):
             with ledger.request(pl.Gaussian(300.0), data) as session:
                 session.release(pl.Gaussian(300.0), data.count())

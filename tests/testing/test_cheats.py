@@ -1,7 +1,5 @@
 """Every check catches the learner that breaks its rule; what else notices is known."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -11,6 +9,7 @@ from cheats.inside import UsesInsides
 from cheats.sampling import OwnNoise
 
 from privledger.testing import CHECKS, LearnerCheckFailed, check_learner, trials
+from tests.worlds import refused
 
 ANSWERS, ALONE, MODEL = ("model-follows-answers", "rows-are-treated-alone",
                          "nothing-private-in-the-model")
@@ -68,8 +67,7 @@ CHEATS = {
     hidden.SwallowsARefusal: ("refusal-reads-nothing",),
     hidden.PlansByAPlainTable: ("same-plan-for-neighbouring-tables",),
     hidden.SeededOnAPlainTable: ("spend-within-plan", "fresh-noise", "epsilon-holds"),
-    hidden.LargeBudgetOnAPlainTable: ("spend-within-plan", "refusal-reads-nothing"),
-}
+    hidden.LargeBudgetOnAPlainTable: ("spend-within-plan", "refusal-reads-nothing")}
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +104,7 @@ def test_a_cheat_fails_its_checks_and_no_other(cheat):
 def test_a_former_name_finds_its_check():
     assert CHECKS["answers-alone-decide"] is CHECKS[ANSWERS]
     assert "answers-alone-decide" not in CHECKS
-    with pytest.raises(KeyError):
-        CHECKS["answers-decide"]
+    refused(KeyError, lambda: CHECKS["answers-decide"])
 
 
 def test_honest_custom_scores_pass():

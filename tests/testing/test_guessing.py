@@ -1,7 +1,5 @@
 """Audits by guessing: no false alarm by exact sums, power where there is a lie, silence else."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from types import SimpleNamespace
@@ -29,6 +27,7 @@ from privledger.testing.scoring import (
     shares_of_bets,
 )
 from tests.all_cases import all_cases
+from tests.worlds import refused
 
 epsilons, deltas = st.floats(0, 6), st.sampled_from([0.0, 1e-6, 1e-3, 0.2])
 
@@ -268,8 +267,7 @@ def test_scores_wait_for_both_tables():
     {"fits": 0}, {"fits": 1.5}, {"records": 0}, {"claims": [(0.1, math.nan)]},
     {"claims": [(math.inf, 0.1)]}])
 def test_impossible_numbers_are_refused(wrong):
-    with pytest.raises(PrivledgerError):
-        guess(lambda table: [0.0], **({"epsilon": 1.0} | wrong))
+    refused(PrivledgerError, lambda: guess(lambda table: [0.0], **({"epsilon": 1.0} | wrong)))
 
 
 def test_a_plan_says_more_than_its_epsilon():

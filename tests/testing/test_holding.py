@@ -1,7 +1,5 @@
 """Locks of every shipped learner, for longer than the default run has time."""
 
-from __future__ import annotations
-
 import privledger_learners
 import pytest
 from cheats.gaps import ScoresTooFarSeldom

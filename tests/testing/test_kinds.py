@@ -1,12 +1,9 @@
 """The kit judges every kind of learner: labels only, selectors, several classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from cheats.others import CountsLabels, NoisyScores, PublicCells, SomeLabels, Untagged
 
-import privledger as pl
 from privledger.testing import (
     CHECKS,
     Example,
@@ -15,6 +12,7 @@ from privledger.testing import (
     parametrize_with_learner_checks,
 )
 from privledger.testing.examples import examples_for, neighbours_of, worst_pair
+from tests.worlds import schema_of
 
 
 @parametrize_with_learner_checks([PublicCells(epsilon=1.0), NoisyScores(epsilon=0.8),
@@ -36,9 +34,7 @@ def test_a_learner_may_refuse_what_it_cannot_use():
 
 
 def test_an_example_of_ones_own():
-    schema = pl.Schema("own", (pl.Column("a", "numeric", "feature", 2.0, 3.0),
-                               pl.Column("b", "numeric", "feature", 0.0, 1.0),
-                               pl.Column("t", "numeric", "target", -1.0, 1.0)))
+    schema = schema_of("own", {"a": (2.0, 3.0), "b": (0.0, 1.0)}, t=(-1.0, 1.0))
     table = {"a": 2 + np.arange(60) / 60, "b": (np.arange(60) * 0.37) % 1}
     check_learner(NoisyScores(epsilon=1.0), Example(schema, table, np.sin(np.arange(60))))
 

@@ -1,7 +1,5 @@
 """Learners that read without a grant fail the kit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

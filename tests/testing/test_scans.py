@@ -1,7 +1,5 @@
 """What the scans of source and of fitted objects see, and what they let pass."""
 
-from __future__ import annotations
-
 import ast
 import math
 import subprocess
@@ -14,6 +12,7 @@ import privledger as pl
 from privledger.testing.scans import inside_names, modules_of, samplers_in
 from privledger.testing.taint import Planted, found_floats_and_texts, quoted, said_by, walk
 from tests.all_cases import all_cases
+from tests.worlds import protected, schema_of
 
 
 @all_cases("line", [
@@ -88,9 +87,8 @@ def test_planted_values_are_found_wherever_they_are(held):
 
 
 def test_what_is_behind_a_guard_is_not_entered():
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
-    data = ledger.protect({"x": [math.pi / 7, 0.5]}, schema)
+    schema = schema_of("t", {"x": (0.0, 1.0)})
+    ledger, data = protected(pl.Budget(1.0), {"x": [math.pi / 7, 0.5]}, schema)
     fitted = Open(data_=data, ledger_=ledger, query=data.count(), plan=pl.Laplace(math.pi / 7),
                   near=math.pi / 7 + 1e-9, nothing=None, yes=True)
     assert not list(found_floats_and_texts(fitted, PLANTED))

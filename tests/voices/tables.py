@@ -1,7 +1,5 @@
 """Small tables of people with several rows, and their neighbours: everything of one person."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import privledger as pl

@@ -1,7 +1,5 @@
 """Whole releases under unit person: coins, samples, filters, refusals, and counts of people."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ import privledger as pl
 from privledger.questions.cells import CoinCells
 from tests.properties.test_sensitivity import CLASSES, SCHEMA
 from tests.voices.tables import PERSON, People
+from tests.worlds import refused
 
 Q = pl.questions
 LOUD = 1e-6  # noise that rounds away
@@ -47,11 +46,9 @@ def test_a_count_is_of_people(make_ledger):
 
 def test_where_rows_are_protected_nobody_counts_people(make_ledger, guarded_rows):
     ledger, data = guarded_rows
-    with pytest.raises(pl.errors.UnsupportedNode, match="rows"):
-        data.people()
-    with pytest.raises(pl.errors.UnsupportedNode, match="rows"):
-        asked(ledger, data, pl.Gaussian(1.0),
-              lambda s: s.release(pl.Gaussian(1.0), data.rows_per_person([2])))
+    refused(pl.errors.UnsupportedNode, lambda: data.people(),
+            lambda: asked(ledger, data, pl.Gaussian(1.0),
+            lambda s: s.release(pl.Gaussian(1.0), data.rows_per_person([2]))), match="rows")
 
 
 @pytest.fixture

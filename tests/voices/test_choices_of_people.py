@@ -1,7 +1,5 @@
 """Nobody's rows together move a score further than one record may: cuts, classes, features."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -108,8 +106,7 @@ def error_search(classes, seed, tables):
             continue
         choice = data.choose(tree, "squared_error", features=[0], labels=labels)
         found = scores_of(choice, rows)[0]
-        held = (np.eye(3)[rows.target] if classes else
-                np.clip(rows.target / 10, 0, 1)[:, None])
+        held = (np.eye(3)[rows.target] if classes else np.clip(rows.target / 10, 0, 1)[:, None])
         mass, code = rows.mass / ONE, cuts(rows.features)[0]
         for cut, score in enumerate(found, start=1):
             left = code < cut

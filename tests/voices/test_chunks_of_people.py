@@ -1,7 +1,5 @@
 """The same whole numbers for every chunking that keeps people whole, in any order of the rows."""
 
-from __future__ import annotations
-
 import numpy as np
 from attrs import evolve
 

@@ -1,7 +1,5 @@
 """A Poisson sample takes people whole: one coin for all rows of one person."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Every learner on people with several rows: it fits, within its price, and predicts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from privledger_learners import PrivateSearchCV

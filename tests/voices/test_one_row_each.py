@@ -1,16 +1,10 @@
 """A table with one row per person gives what the row ledger gives, to the last bit."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
 import pytest
-from privledger_learners import (
-    MultinomialForestClassifier,
-    SGBDTClassifier,
-    SGBDTRegressor,
-)
+from privledger_learners import MultinomialForestClassifier, SGBDTClassifier, SGBDTRegressor
 from sklearn.base import clone
 
 import privledger as pl
@@ -29,8 +23,7 @@ MORE = {
                                                 extra_rounds=2)),
     "samples, rolled over": (CLASSES, SGBDTClassifier(n_trees=3, individual_filter="renyi",
                                                       extra_rounds=2, rollover=True)),
-    "samples of classes": (CLASSES, SGBDTClassifier(n_trees=3, sampling_rate=0.3)),
-}
+    "samples of classes": (CLASSES, SGBDTClassifier(n_trees=3, sampling_rate=0.3))}
 
 
 # Learners whose noise is Gaussian: they take no delta of zero.
@@ -51,10 +44,8 @@ def fitted(learner, schema, relation, make_ledger, people):
     ledger = make_ledger(mode="simulation", seed=5, relation=relation, **(
         {} if people is None else PERSON))
     X, y = kept_learners.table(schema)
-    data = ledger.protect(X, y, schema, people=people,
-                          public_features=relation == "replace_label")
-    mine = clone(learner).set_params(epsilon=4.0, schema=schema, mode="simulation",
-                                     random_state=3)
+    data = ledger.protect(X, y, schema, people=people, public_features=relation == "replace_label")
+    mine = clone(learner).set_params(epsilon=4.0, schema=schema, mode="simulation", random_state=3)
     known = mine.get_params()
     if "delta" in known:
         mine.set_params(delta=1e-7 if type(mine).__name__.startswith(GAUSSIAN) else 0.0)

@@ -1,7 +1,5 @@
 """A share of a mechanism costs at most this share of its price: what parts of people rest on."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import privledger as pl
@@ -15,8 +13,7 @@ LEAVES = {
     "gaussian": lambda share: pl.Gaussian(1 / share),
     "exponential": pl.Exponential, "rising": lambda share: pl.Exponential(share, (0, 1)),
     "gain": lambda share: pl.Exponential(share, (-1, 1 / 3)), "flips": pl.PermuteAndFlip,
-    "top": lambda share: pl.TopK(3, share),
-}
+    "top": lambda share: pl.TopK(3, share)}
 
 
 @all_cases("relation", ["add_remove", "replace_one"])

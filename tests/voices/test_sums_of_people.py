@@ -3,8 +3,6 @@
 Sums are whole numbers of grid steps, so distances are exact, as in test_sensitivity.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

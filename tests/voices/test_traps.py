@@ -1,7 +1,5 @@
 """Every trap, sprung on purpose: the searches notice each of them."""
 
-from __future__ import annotations
-
 import attrs
 import numpy as np
 import pytest
@@ -13,11 +11,11 @@ from privledger.tables import chunk
 from privledger.tables.chunk import Rows
 from tests.voices import test_choices_of_people as choosing
 from tests.voices import test_sums_of_people as summing
+from tests.worlds import refused
 
 
 def noticed(search):
-    with pytest.raises(AssertionError):
-        search()
+    refused(AssertionError, search)
 
 
 def test_weights_found_anew_in_a_part(make_ledger, monkeypatch):

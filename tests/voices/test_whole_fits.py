@@ -5,24 +5,11 @@ Every release is looked at as it is asked: its whole numbers on both tables, bef
 of those whom the tables share are the same, and the newcomer's is drawn here.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
+import privledger_learners as learners
 import pytest
-from privledger_learners import (
-    DPSIS,
-    DiPriMeForestClassifier,
-    DiPriMeForestRegressor,
-    DPBoostRegressor,
-    JointTreeClassifier,
-    JointTreeRegressor,
-    MultinomialForestClassifier,
-    PrivateEnsembleClassifier,
-    SGBDTClassifier,
-    SGBDTRegressor,
-)
 
 import privledger as pl
 from privledger.accounting import laplace_currencies, range_currencies
@@ -40,19 +27,19 @@ from tests.voices.tables import PERSON
 
 SMALL = {"numeric_bins": 32}
 FITS = {
-    "joint tree": (CLASSES, JointTreeClassifier(**SMALL)),
-    "joint tree of numbers": (NUMBER, JointTreeRegressor(**SMALL)),
-    "diprime": (CLASSES, DiPriMeForestClassifier(n_trees=3, **SMALL)),
-    "diprime of numbers": (NUMBER, DiPriMeForestRegressor(n_trees=3, **SMALL)),
-    "mrf": (CLASSES, MultinomialForestClassifier(n_trees=2, **SMALL)),
-    "gini": (CLASSES, MultinomialForestClassifier(n_trees=2, variant="multinomial", depth=2,
+    "joint tree": (CLASSES, learners.JointTreeClassifier(**SMALL)),
+    "joint tree of numbers": (NUMBER, learners.JointTreeRegressor(**SMALL)),
+    "diprime": (CLASSES, learners.DiPriMeForestClassifier(n_trees=3, **SMALL)),
+    "diprime of numbers": (NUMBER, learners.DiPriMeForestRegressor(n_trees=3, **SMALL)),
+    "mrf": (CLASSES, learners.MultinomialForestClassifier(n_trees=2, **SMALL)),
+    "gini": (CLASSES, learners.MultinomialForestClassifier(n_trees=2, variant="multinomial",
+                                                           depth=2,
                                                   **SMALL)),
-    "ensemble": (CLASSES, PrivateEnsembleClassifier(n_trees=3, numeric_bins=32)),
-    "dpboost": (NUMBER, DPBoostRegressor(n_trees=3, depth=2, numeric_bins=32)),
-    "dpsis": (TWO, DPSIS(k=2)),
-    "sgbdt": (NUMBER, SGBDTRegressor(n_trees=6, delta=1e-6, numeric_bins=32)),
-    "sgbdt of classes": (CLASSES, SGBDTClassifier(n_trees=4, delta=1e-6, numeric_bins=32)),
-}
+    "ensemble": (CLASSES, learners.PrivateEnsembleClassifier(n_trees=3, numeric_bins=32)),
+    "dpboost": (NUMBER, learners.DPBoostRegressor(n_trees=3, depth=2, numeric_bins=32)),
+    "dpsis": (TWO, learners.DPSIS(k=2)),
+    "sgbdt": (NUMBER, learners.SGBDTRegressor(n_trees=6, delta=1e-6, numeric_bins=32)),
+    "sgbdt of classes": (CLASSES, learners.SGBDTClassifier(n_trees=4, delta=1e-6, numeric_bins=32))}
 
 
 class Twin:

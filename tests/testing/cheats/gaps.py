@@ -81,8 +81,7 @@ class SelectsByScores(NoisyScores):
         if not isinstance(X, pl.Dataset):
             if y is None:
                 raise pl.errors.DataError("a target is needed")
-            data = pl.Ledger.create(None, budget=pl.Budget(self.epsilon)).protect(
-                X, y, self.schema)
+            data = pl.Ledger.create(None, budget=pl.Budget(self.epsilon)).protect(X, y, self.schema)
         plan, features = self.plan(data.schema), data.schema.features
         asked = pl.questions.CustomScores(self._scores, 1.0, "cells clipped to one")
         with data.ledger.request(plan, data, learner=self.info.name) as session:

@@ -1,7 +1,5 @@
 """Imports an inside of the package, for nothing."""
 
-from __future__ import annotations
-
 from cheats.honest import NoisyMean
 from privledger.guard.creating import MODES
 

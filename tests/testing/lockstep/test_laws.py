@@ -1,7 +1,5 @@
 """Losses of single draws against enumeration: mpmath, fractions, every subset."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -69,8 +67,7 @@ def loss_of(y, scores, gamma):
 
 
 def sets_exactly(scores, k, noise, rate, gamma):
-    utilities = [-loss_of(y, scores, gamma)
-                 for y in itertools.combinations(range(len(scores)), k)]
+    utilities = [-loss_of(y, scores, gamma) for y in itertools.combinations(range(len(scores)), k)]
     if noise == "exponential":
         return [float(p) for p in flips_exactly(utilities, rate)]
     values = rate * (np.array(utilities) - max(utilities))
@@ -135,8 +132,7 @@ def test_weights_beyond_64_bits_are_added_exactly():
     (chosen("permute_and_flip", [1, 2]), chosen("permute_and_flip", [1, 2, 3]), "candidates"),
     (chosen("exponential", [1, math.nan]), chosen("exponential", [1, 2]), "number"),
     (chosen("exponential", [1, 2], starts=[0, 2, 2]), chosen("exponential", [1, 2],
-                                                             starts=[0, 2, 2]), "candidate"),
-])
+                                                             starts=[0, 2, 2]), "candidate")])
 def test_draws_of_other_outcomes_lose_everything(one, other, word):
     found = selection_loss(one, other)
     assert not found.aligned and word in found.why and math.isinf(found.pure)
@@ -149,8 +145,7 @@ def test_permute_and_flip_is_exact(scores, data, rate):
                            chosen("permute_and_flip", other, rate))
     logs = [flips_exactly(side, rate) for side in (scores, other)]
     up, down = gaps(*logs)
-    assert up - 1e-10 <= found.up[0] <= max(up, 0) and down - 1e-10 <= found.down[0] <= max(
-        down, 0)
+    assert up - 1e-10 <= found.up[0] <= max(up, 0) and down - 1e-10 <= found.down[0] <= max(down, 0)
 
 
 def test_permute_and_flip_tells_apart_no_scores_that_are_next_to_equal():

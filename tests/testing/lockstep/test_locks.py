@@ -1,23 +1,12 @@
 """Locks of the shipped learners hold; one fault for each premise breaks it."""
 
-from __future__ import annotations
-
 import json
 import sys
 
 import numpy as np
+import privledger_learners as learners
 import pytest
 from attrs import evolve
-from privledger_learners import (
-    DPSIS,
-    DiPriMeForestRegressor,
-    DPBoostClassifier,
-    JointTreeClassifier,
-    LabelPrivateClassifier,
-    MultinomialForestClassifier,
-    PrivateEnsembleClassifier,
-    SGBDTRegressor,
-)
 
 import privledger as pl
 from privledger.guard import session as session_file
@@ -32,21 +21,21 @@ from privledger.testing.examples import examples_for, worst_pair
 from privledger.testing.fitting import protect_example
 from privledger.testing.lockstep import lockstep, replay_witness
 from privledger.testing.lockstep.lock import fitting_of, lock, runs_of
+from tests.worlds import refused
 
 SMALL = {"epsilon": 1.0, "delta": 1e-6, "n_trees": 3}
 LEARNERS = {
-    "sgbdt": SGBDTRegressor(**SMALL),
-    "sgbdt-sampled": SGBDTRegressor(sampling_rate=0.3, **SMALL),
-    "sgbdt-filtered": SGBDTRegressor(individual_filter="gdp", extra_rounds=3, **SMALL),
-    "joint-tree": JointTreeClassifier(epsilon=1.0),
-    "joint-tree-replace-one": JointTreeClassifier(epsilon=1.0, relation="replace_one"),
-    "dpboost": DPBoostClassifier(epsilon=1.0, n_trees=2),
-    "diprime-regressor": DiPriMeForestRegressor(epsilon=1.0),
-    "mrf": MultinomialForestClassifier(epsilon=1.0),
-    "dpsis": DPSIS(epsilon=1.0, k=2),
-    "ensemble": PrivateEnsembleClassifier(epsilon=1.0, n_trees=3),
-    "label-private": LabelPrivateClassifier(epsilon=1.0, n_trees=3),
-}
+    "sgbdt": learners.SGBDTRegressor(**SMALL),
+    "sgbdt-sampled": learners.SGBDTRegressor(sampling_rate=0.3, **SMALL),
+    "sgbdt-filtered": learners.SGBDTRegressor(individual_filter="gdp", extra_rounds=3, **SMALL),
+    "joint-tree": learners.JointTreeClassifier(epsilon=1.0),
+    "joint-tree-replace-one": learners.JointTreeClassifier(epsilon=1.0, relation="replace_one"),
+    "dpboost": learners.DPBoostClassifier(epsilon=1.0, n_trees=2),
+    "diprime-regressor": learners.DiPriMeForestRegressor(epsilon=1.0),
+    "mrf": learners.MultinomialForestClassifier(epsilon=1.0),
+    "dpsis": learners.DPSIS(epsilon=1.0, k=2),
+    "ensemble": learners.PrivateEnsembleClassifier(epsilon=1.0, n_trees=3),
+    "label-private": learners.LabelPrivateClassifier(epsilon=1.0, n_trees=3)}
 
 
 OFTEN = ("sgbdt-filtered", "joint-tree-replace-one", "dpsis", "label-private")
@@ -55,8 +44,7 @@ OFTEN = ("sgbdt-filtered", "joint-tree-replace-one", "dpsis", "label-private")
 
 def some(names, often):
     """Cases, those that are not looked at often behind the marker."""
-    return [name if name in often else pytest.param(name, marks=pytest.mark.slow)
-            for name in names]
+    return [name if name in often else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def first_lock(learner, seeds=(0, 0), **changes):
@@ -92,15 +80,14 @@ def test_a_witness_is_plain_json_and_runs_again(tmp_path):
     again = replay_witness(json.loads((tmp_path / "witness.json").read_text()))
     assert not again.broken
     assert again.ratio == found.ratio
-    with pytest.raises(pl.InvalidValue):
-        replay_witness(found.witness | {"format": 99})
+    refused(pl.InvalidValue, lambda: replay_witness(found.witness | {"format": 99}))
 
 
 def test_private_and_simulation_ledgers_run_one_code_path():
     """What a lock sees of a simulation is what a private ledger does."""
     entered = {}
     for mode in ("private", "simulation", "private"):  # the first fills caches of prices
-        learner = JointTreeClassifier(epsilon=1.0, random_state=0)
+        learner = learners.JointTreeClassifier(epsilon=1.0, random_state=0)
         table = examples_for(learner)[0].take(np.arange(20))
         ledger = pl.Ledger.create(None, budget=pl.Budget(1.0), mode=mode)
         data, seen = protect_example(ledger, table), set()
@@ -132,7 +119,7 @@ def test_a_clip_left_out_breaks_p3(monkeypatch):
     monkeypatch.setattr(blocks, "clipped", lambda block, chunk, norm: (
         None if clipped(block, chunk, norm) is None else block.values(chunk)))
     monkeypatch.setattr(sums.np, "clip", lambda a, *rest, **named: a)
-    assert "P3" in _premises("sgbdt", learner=SGBDTRegressor(gradient_clip=0.2, **SMALL))
+    assert "P3" in _premises("sgbdt", learner=learners.SGBDTRegressor(gradient_clip=0.2, **SMALL))
 
 
 def test_an_answer_without_noise_breaks_p2(monkeypatch):
@@ -147,7 +134,7 @@ def test_an_answer_without_noise_breaks_p2(monkeypatch):
 
 
 def test_a_count_of_rows_in_the_model_breaks_p1():
-    class Counting(JointTreeClassifier):
+    class Counting(learners.JointTreeClassifier):
         def fit(self, X, y=None):
             found = super().fit(X, y)
             found.rows_ = _vault_of(X._vault)._n_rows

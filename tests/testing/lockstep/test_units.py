@@ -1,7 +1,5 @@
 """Units of weight and digests: what makes two tables' runs comparable."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +11,7 @@ import privledger as pl
 from privledger.testing.lockstep.kept import Below, Chosen
 from privledger.testing.lockstep.replay import Digester
 from privledger.testing.lockstep.tap import in_units, of_units, offset_within, unit_within
+from tests.worlds import protected, schema_of
 
 
 @st.composite
@@ -23,8 +22,7 @@ def choices(draw):
     lengths = np.array([length for part in segments for length, _ in part])
     measures = np.array([measure for part in segments for _, measure in part])
     starts = np.concatenate([[0], np.cumsum([len(part) for part in segments])])
-    chosen = np.array([draw(st.integers(int(a), int(b) - 1))
-                       for a, b in pairwise(starts)])
+    chosen = np.array([draw(st.integers(int(a), int(b) - 1)) for a, b in pairwise(starts)])
     within = np.array([draw(st.integers(0, int(lengths[place]) - 1)) for place in chosen])
     call = Chosen("exponential", np.zeros(len(lengths)), lengths * measures, starts, 1.0, chosen)
     return call, Below(lengths[chosen], within)
@@ -59,11 +57,10 @@ def test_other_outcomes_are_other_units(case):
 
 
 def test_digests_tell_questions_apart_and_not_the_names_of_handles():
-    schema = pl.Schema("t", (pl.Column("x", "numeric", "feature", 0.0, 1.0),))
+    schema = schema_of("t", {"x": (0.0, 1.0)})
     said = []
     for bound in (0.5, 0.5, 0.25):
-        ledger = pl.Ledger.create(None, budget=pl.Budget(1.0))
-        data = ledger.protect({"x": [0.1, 0.9]}, None, schema)
+        _, data = protected(pl.Budget(1.0), {"x": [0.1, 0.9]}, None, schema)
         parts = data.partition(pl.questions.IntervalCells("x", (bound,)))
         digester = Digester()
         said.append((digester.of(parts[0].count()), digester.of(parts[1].count()),

@@ -1,7 +1,5 @@
 """Searches for worst tables: they find what is known to be there, and only neighbours."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -17,6 +15,7 @@ from tests.all_cases import all_cases
 from tests.certified.claims import Claim
 from tests.certified.pairs import RELATIONS, check_pair, encoded, pair_from_json, pair_to_json
 from tests.certified.searching import search
+from tests.worlds import refused
 
 SCHEMA = example_schema("several classes")
 ROW, OTHER = (0.0, None, "red", "no"), (1.0, 5.0, "blue", "unknown")
@@ -75,8 +74,7 @@ def test_a_text_of_something_else_is_refused(change):
     ("add_remove", ROW, OTHER), ("add_remove", None, None), ("replace_one", None, ROW),
     ("replace_one", ROW, ROW), ("replace_label", ROW, OTHER), ("nobody", None, ROW)])
 def test_tables_that_are_no_neighbours_are_refused(relation, old, new):
-    with pytest.raises(PrivledgerError):
-        check_pair(TablePair(SCHEMA, (), old, new), relation)
+    refused(PrivledgerError, lambda: check_pair(TablePair(SCHEMA, (), old, new), relation))
 
 
 @settings(max_examples=30)
