@@ -28,6 +28,7 @@ from tests.bodies import body_of
 
 sys.path.pop(0)
 SHORT = ("sgbdt-regressor", "label-private-classifier")
+GAUSSIAN = ("sgbdt", "linear", "marginal", "naive", "nearest", "least", "k-means", "pca")
 VARIANTS = [
     *(pytest.param(name, {}, marks=() if name in SHORT else pytest.mark.slow)
       for name in LEARNERS),
@@ -45,7 +46,7 @@ def relation_of(name, more):
 
 def remote(name, more, **options):
     schema, params = LEARNERS[name]
-    delta = 1e-6 if name.startswith(("sgbdt", "linear")) else 0.0
+    delta = 1e-6 if name.startswith(GAUSSIAN) else 0.0
     relation = relation_of(name, more)
     try:
         return RemoteLearner.start(
@@ -84,7 +85,8 @@ def test_a_learner_in_its_own_process_is_kept(name, more, tmp_path):
         assert list(again.predict(new)) == list(there)
         again.close()
     else:
-        assert len(list(found.transform(new))) == 2
+        assert len(found.sample(150) if hasattr(found, "sample") else found.transform(new)) == (
+            2 if name.startswith("dpsis") else 150)
     learner.close()
     (grant,) = ledger.state.grants.values()
     assert body_of(grant)["isolation"] == "brokered"
