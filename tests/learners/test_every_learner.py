@@ -1,7 +1,10 @@
 """What is asked of every learner alike: plans cost epsilon; impossible settings read nothing."""
 
 import itertools
+import json
 import math
+from inspect import signature
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,3 +142,24 @@ def test_labels_may_be_spelled_as_the_schema_allows():
     model = made("sgbdt-classifier", epsilon=40.0, delta=1e-6, schema=schema, n_trees=40, mode=(
         "simulation"), random_state=1).fit(X, y.astype(int))
     assert model.score(X, y.astype(int)) == model.score(X, y) > 0.7
+
+
+DEFAULTS = Path(__file__).with_name("defaults.json")
+
+
+def defaults():
+    return {name: {one.name: one.default if isinstance(one.default, int | float | str | None)
+                   else repr(one.default)
+                   for one in signature(pl.load_learner(name)).parameters.values()}
+            for name in sorted(LEARNERS)}
+
+
+def test_defaults_are_what_they_were():
+    """A fit without a setting is another fit where one moves. After a change that is meant:
+    `python -m tests.learners.test_every_learner`."""
+    assert defaults() == json.loads(DEFAULTS.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    lines = (f' "{name}": {json.dumps(held)}' for name, held in defaults().items())
+    DEFAULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -130,7 +130,7 @@ class Verdict:
     tables: int
     witness: dict[str, Any] = field(repr=False)
     seconds: float
-    replayable: bool = True
+    replayable: bool
 
     @property
     def word(self) -> str:

@@ -379,7 +379,7 @@ def test_product_of_one_is_itself() -> None:
 def test_largest_is_at_least_each() -> None:
     cases = [BASE["laplace"], BASE["gaussian"], BASE["bounded range"], BASE["pure and delta"]]
     pair = largest_step([case.pair for case in cases], 1e-12)
-    covers(pair, lambda x: max(case.profile(x) for case in cases), np.linspace(-2, 5, 29), 1e-3)
+    covers(pair, lambda x: max(case.profile(x) for case in cases), np.linspace(-2, 5, 29), 1e-5)
 
 
 def test_samples_of_a_product() -> None:

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,14 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.testing.lockstep.kept import Below, Chosen
 from privledger.testing.lockstep.replay import Digester
-from privledger.testing.lockstep.tap import in_units, of_units, offset_within, unit_within
+from privledger.testing.lockstep.tap import (
+    Steering,
+    Tap,
+    in_units,
+    of_units,
+    offset_within,
+    unit_within,
+)
 from tests.worlds import protected, schema_of
 
 
@@ -69,3 +77,12 @@ def test_digests_tell_questions_apart_and_not_the_names_of_handles():
     assert said[0][0] != said[0][1]
     assert said[0][0] != said[2][0]
     assert said[0][2] == said[2][2]
+
+
+@pytest.mark.parametrize("inside", [0.0, 0.5, 1.0])
+def test_a_coin_that_shows_one_side_only_is_not_steered(inside):
+    tap = Tap(np.random.default_rng(1), Steering(inside=inside))
+    for _ in range(20):
+        assert tap.bernoulli(1.0, 4).all() and not tap.bernoulli(0.0, 4).any()
+        assert inside == 0.5 or tap.bernoulli(0.3, 4)[-1] == inside
+    assert tap.bernoulli(0.3, 0).tolist() == []
