@@ -1,4 +1,4 @@
-"""What the descent of a linear model makes of what was released: by hand."""
+"""What linear models and boosting make of what was released: by hand."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from privledger_learners import gradient_descent
+from privledger_learners.boosting.random_splits import Rounds
 from privledger_learners.boosting.sum_of_trees import RESIDUAL_EDGES
 from privledger_learners.gradient_descent import Descent, LinearRule, numeric_sums
 
@@ -86,3 +87,35 @@ def test_a_step_is_as_long_as_the_curvature_of_the_loss_allows(schema, curvature
     rate = 0.2 * 7.0 / steps / (curvature * (width + hinges))
     # 1 / (1 - momentum) of the first step is reached by half of the steps.
     assert model.weights == pytest.approx(np.full_like(model.weights, rate * 5), rel=1e-3)
+
+
+@all_cases("rate", [1.0, 0.2])
+@all_cases("static", [True, False])
+def test_sums_of_leaves_of_a_sample_stand_for_all_rows(rate, static):
+    """Divided by the rate, as are the deviations of their noise."""
+    class Handle:
+        def query(self, blocks, cells, label):
+            return blocks
+
+        def poisson(self, asked):
+            assert asked == rate < 1
+            return self
+
+    H, S = np.array([4.0, 8.0]), np.array([1.0, -2.0])
+    trees = SimpleNamespace(
+        priced=SimpleNamespace(rule=SimpleNamespace(sampling_rate=rate, static_noise=static,
+                                                    count_share=0.36)),
+        node=pl.Gaussian(3.0), data=Handle(), clip=SimpleNamespace(now=0.5),
+        score=SimpleNamespace(gradient=lambda clip: ("S", clip), hessian=lambda: "H"),
+        session=SimpleNamespace(release=lambda node, asked, rollover: S if static else (H, S)),
+        beliefs=SimpleNamespace(total=100.0))
+    found = Rounds._ask(trees, SimpleNamespace(count=2), 0)
+    assert found[0].tolist() == ([50.0, 50.0] if static else (H / rate).tolist())
+    assert found[1].tolist() == (S / rate).tolist()
+    wide = np.arange(6.0)  # of three classes, leaf by leaf
+    trees.session.release = lambda node, asked, rollover: wide if static else (H, wide)
+    assert Rounds._ask(trees, SimpleNamespace(count=2), 0)[1].tolist() == (
+        wide.reshape(2, 3) / rate).tolist()
+    unit = 3.0 / rate
+    assert found[2:] == ((1e9, 0.5 * unit) if static else
+                         (pytest.approx(unit / 0.6), pytest.approx(0.5 * unit / 0.8)))

@@ -3,6 +3,7 @@
 import random
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ import privledger as pl
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import GENESIS, make_entry
 from privledger.storage import SQLiteStore
+from privledger.storage.sqlite_open import APPLICATION_ID, IN_USE
 from tests.doctored import doctor
 from tests.worlds import refused
 
@@ -129,8 +131,6 @@ def test_another_database_is_no_ledger(tmp_path):
 
 
 def test_our_mark_on_an_empty_database_is_not_enough(tmp_path):
-    from privledger.storage.sqlite_open import APPLICATION_ID
-
     path = tmp_path / "x.db"
     edit(path, f"PRAGMA application_id = {APPLICATION_ID}")
     refused(pl.errors.LedgerCorrupt, lambda: look(path))
@@ -297,3 +297,18 @@ def test_ledgers_outlive_the_process_by_their_path(path, schema, table):
         assert ledger.spent == spent
         with pytest.raises(pl.BudgetExceeded):
             ledger.request(pl.Gaussian(0.7), ledger.protect(*table, schema))
+
+
+def test_what_a_fork_left_behind_leaves_no_mark_without_its_log(tmp_path):
+    """Where no other process has the file, SQLite copies all of the log and removes it."""
+    path = tmp_path / "x.ledger"
+    ledger = pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6))
+    ledger.open_window("first")
+    store = ledger._history.store
+    log = Path(f"{path}-wal")
+    assert log.exists() and path.read_bytes()[68:72] == IN_USE.to_bytes(4, "big")
+    store.close_inherited()
+    assert not log.exists() and path.read_bytes()[68:72] == APPLICATION_ID.to_bytes(4, "big")
+    store.close()
+    with pl.Ledger.open(path) as again:
+        assert again.verify() == []

@@ -121,6 +121,14 @@ def test_a_single_far_output_of_many_is_far_from_the_middle():
     assert far[second].min() > far[~second].max()
 
 
+def test_an_output_that_was_seen_more_often_on_one_table_speaks_for_it():
+    """Three of four: at the level that leaves nothing out."""
+    values, second = np.repeat([[0.0], [5.0]], 4, axis=0), np.array([1, 1, 1, 0, 0, 0, 0, 1], bool)
+    for name in ("one output as a whole", "likelier bins"):
+        score = learned(values, second)[NAMES.index(name)]
+        assert score.guesses(np.array([[0.0], [5.0]]))[:, 0].tolist() == [1, -1]
+
+
 def noisy(part, *, law="laplace", epsilon=2.0, seed=0, size=1):
     """A fit: one number moves by 1, and gets `part` of the noise that epsilon (or mu) needs."""
     rng = np.random.default_rng(seed + 10**6)

@@ -108,7 +108,7 @@ class Nearest:
         score /= 1 + math.log(1 + len(words)) / 4
         text = (self.root / test).read_text(encoding="utf-8")
         if re.search(rf"\b{re.escape(module)}\b", text):
-            score += 6
+            score += 20
         tokens = test.stem.removeprefix("test_").split("_")
         if path.stem in tokens or path.stem.rstrip("s") in tokens:
             score += 5
