@@ -221,12 +221,7 @@ def others_of(given: Example, relation: str) -> dict[str, Example]:
     target = given.schema.target
     y = given.y.copy()
     known = np.array([value is not None and value == value for value in y])
-    if target.kind == "numeric":
-        y[known] = target.lower + target.upper - y[known].astype(float)
-    else:
-        labels = [str(label) for label in target.categories]
-        turned = [labels.index(str(label)) + 1 for label in y[known]]
-        y[known] = target.labels[np.array(turned) % len(labels)]
+    y[known] = _mirrored(target, y[known])
     found = {"other targets": evolve(given, y=y)}
     if relation == "replace_label":
         return found

@@ -19,6 +19,7 @@ from privledger.noise.seeded import generator
 from privledger.testing.examples import examples_for, worst_pair
 from privledger.testing.lockstep import lockstep
 from privledger.testing.lockstep.lock import fitting_of, runs_of
+from privledger.testing.lockstep.replay import Recorder
 from privledger.testing.lockstep.tap import Tap
 
 SMALL = {"delta": 1e-6, "n_trees": 4}
@@ -67,7 +68,7 @@ def timed(learner: Any, relation: str, times: int = 10) -> tuple[float, float]:
         whole += time.process_time() - start
         told = tuple(one.answer for one in real.releases)
         start = time.process_time()
-        fitting.run(pair[0], Tap(generator(1), quiet=True), told)
+        fitting.run(pair[0], Recorder(Tap(generator(1), quiet=True), told))
         fit += time.process_time() - start
     return fit / times, whole / times
 

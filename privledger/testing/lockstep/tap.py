@@ -214,14 +214,11 @@ class Tap:
         return self._keep(RecordedCoins(float(rate), fresh), fresh)
 
     def integer_below(self, bound: int) -> int:
-        limit = np.array([bound], dtype=np.int64)
-        return int(self._below(limit)[0])
+        return int(self.uniform_below(np.array([bound], dtype=np.int64))[0])
 
     def uniform_below(self, bounds: Ints) -> Ints:
         """As `NoiseSource.uniform_below`; the place within a chosen run follows its unit."""
-        return self._below(np.asarray(bounds, dtype=np.int64))
-
-    def _below(self, bounds: Ints) -> Ints:
+        bounds = np.asarray(bounds, dtype=np.int64)
         pending, after = self._pending, self.draws[-1] if self.draws else None
         told = self._told(Below)
         fresh = self._source.uniform_below(bounds)

@@ -6,7 +6,7 @@ they occur. So tables are climbed by rows and multiplicities, small ones first.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import product
 from typing import TypeVar
 
@@ -238,34 +238,34 @@ class _Moves:
     def of(self, pair: TablePair) -> TablePair | None:
         """Another pair, or None where this change is none."""
         moves = (self._more, self._more, self._fewer, self._scaled, self._row_added,
-                 self._row_moved, self._last_moved, self._last_moved, self._near, self._turned)
+                 self._row_moved, self._last_moved, self._last_moved, self._near, TablePair.turned)
         most = max(_MOST_KINDS, len(pair.common))
         for _ in range(_pick(self.rng, (1, 1, 2, 3))):
             pair = _pick(self.rng, moves)(pair)
         fits = self.fits(pair) and len(pair.common) <= most
         return pair if fits and pair.old != pair.new else None
 
-    def _pick(self, pair: TablePair) -> int:
-        return _pick(self.rng, range(len(pair.common)))
-
-    def _times(self, pair: TablePair, place: int, often: int) -> TablePair:
+    def _one_row(self, pair: TablePair,
+                 change: Callable[[Row, int], tuple[Row, int]]) -> TablePair:
+        """One of the common rows, and how often it occurs, is another."""
         rows = list(pair.common)
-        rows[place] = (rows[place][0], often)
+        if rows:
+            place = _pick(self.rng, range(len(rows)))
+            rows[place] = change(*rows[place])
         return evolve(pair, common=grouped_rows(rows))
 
     def _more(self, pair: TablePair) -> TablePair:
         if not pair.common:
             return self._row_added(pair)
-        place = self._pick(pair)
-        often = pair.common[place][1]
-        return self._times(pair, place, _pick(self.rng, (often + 1, 2 * often, 4 * often)))
+        return self._one_row(pair, lambda row, often: (
+            row, _pick(self.rng, (often + 1, 2 * often, 4 * often))))
 
     def _fewer(self, pair: TablePair) -> TablePair:
-        if not pair.common:
-            return pair
-        place = self._pick(pair)
-        often = pair.common[place][1]
-        return self._times(pair, place, _pick(self.rng, (often - 1, often // 2, 0)))
+        return self._one_row(pair, lambda row, often: (
+            row, _pick(self.rng, (often - 1, often // 2, 0))))
+
+    def _row_moved(self, pair: TablePair) -> TablePair:
+        return self._one_row(pair, lambda row, often: (self._changed(row), often))
 
     def _scaled(self, pair: TablePair) -> TablePair:
         return evolve(pair, common=tuple((row, 2 * often) for row, often in pair.common))
@@ -273,14 +273,6 @@ class _Moves:
     def _row_added(self, pair: TablePair) -> TablePair:
         times = 1 << _pick(self.rng, range(8))
         return evolve(pair, common=grouped_rows([*pair.common, (self._row(), times)]))
-
-    def _row_moved(self, pair: TablePair) -> TablePair:
-        if not pair.common:
-            return pair
-        rows = list(pair.common)
-        place = self._pick(pair)
-        rows[place] = (self._changed(rows[place][0]), rows[place][1])
-        return evolve(pair, common=grouped_rows(rows))
 
     def _near(self, pair: TablePair) -> TablePair:
         """Common rows like the record that differs."""
@@ -307,9 +299,6 @@ class _Moves:
         assert row is not None
         row = self._row() if fresh else self._changed(row)
         return evolve(pair, old=row) if first else evolve(pair, new=row)
-
-    def _turned(self, pair: TablePair) -> TablePair:
-        return pair.turned()
 
     def _row(self) -> Row:
         if self.own and self.rng.random() < 0.3:
