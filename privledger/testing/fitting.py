@@ -43,19 +43,6 @@ def fail(check: str, message: str) -> NoReturn:
     raise LearnerCheckFailed(check, message)
 
 
-@contextmanager
-def held_as(owner: Any, **held: Any) -> Iterator[None]:
-    """In this block `owner`, a class or a module of questions, has these instead of its own."""
-    own = {name: getattr(owner, name) for name in held}
-    try:
-        for name, one in held.items():
-            setattr(owner, name, one)
-        yield
-    finally:
-        for name, one in own.items():
-            setattr(owner, name, one)
-
-
 # A small table behind a guard that notices every reading outside a release.
 
 

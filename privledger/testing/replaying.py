@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from attrs import frozen
@@ -23,7 +24,7 @@ from privledger.questions.blocks import CustomValue
 from privledger.tables.chunk import Rows
 from privledger.tables.schema import Schema
 from privledger.testing.examples import Example, examples_for, others_of
-from privledger.testing.fitting import fail, held_as, relation_of, ways
+from privledger.testing.fitting import fail, relation_of, ways
 from privledger.testing.lockstep.kept import parted
 from privledger.testing.lockstep.replay import Fitting, replays, steady_of
 
@@ -90,7 +91,7 @@ class _Functions(Observer):
             self.asked.append((value, _Asked(rows, said.copy())))
             return said
 
-        with held_as(CustomValue, values=values), _observing(self):
+        with patch.multiple(CustomValue, values=values), _observing(self):
             yield
 
 
@@ -163,7 +164,7 @@ def watched_functions(notice: Callable[[str], None]) -> Iterator[None]:
                 notice(wrong)
         return whole
 
-    with held_as(CustomValue, values=values), held_as(feature_scores, _custom=custom):
+    with patch.multiple(CustomValue, values=values), patch.multiple(feature_scores, _custom=custom):
         yield
 
 

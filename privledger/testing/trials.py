@@ -36,13 +36,6 @@ def blank_example(schema: Schema, rows: int = 16) -> Example:
     return Example(schema, X, y)
 
 
-def outputs_on(learner: Any, table: Example, probes: Any, fits: int,
-               way: Way | None = None) -> NDArray[np.float64]:
-    """Outputs of so many private fits on one table, shape (fits, k)."""
-    way = ways(learner)[0] if way is None else way
-    return np.stack([outputs(way.fit(table), probes) for _ in range(fits)])
-
-
 def check_epsilon_holds(learner: Priced, example: Example | None = None, *,
                         pair: Pair | None = None, fits: int | None = None) -> None:
     """Who sees the model cannot tell neighbouring tables apart too well; false alarm 1e-6.
@@ -91,16 +84,14 @@ def check_fresh_noise(learner: Priced, example: Example | None = None) -> None:
     steps = 2.0 if relation_of(learner) == "add_remove" else 1.0
     same = math.log(FALSE_ALARM) / math.log1p(-math.exp(-steps * float(learner.epsilon)))
     for way in ways(learner):
-        usual = [_always(learner, table, probes, math.ceil(same), way) for table in tables]
+        usual = [_always(way, table, probes, math.ceil(same)) for table in tables]
         if all(one is not None for one in usual) and not np.array_equal(*usual):
             fail(FRESH, f"{way.name}, fits with the same random_state are equal, and depend on "
                         "the records: the noise is not fresh")
 
 
-def _always(learner: Any, table: Example, probes: Any, times: int, way: Way) -> Any:
+def _always(way: Way, table: Example, probes: Any, times: int) -> Any:
     """What so many fits and one more say, if they all say the same; else None."""
-    first = outputs_on(learner, table, probes, 1, way)
-    for _ in range(times):
-        if not np.array_equal(outputs_on(learner, table, probes, 1, way), first):
-            return None
-    return first
+    first = outputs(way.fit(table), probes)
+    same = (np.array_equal(outputs(way.fit(table), probes), first) for _ in range(times))
+    return first if all(same) else None

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import numpy as np
 from attrs import define, field
@@ -29,7 +30,6 @@ from privledger.questions.feature_choice import FeatureChoice
 from privledger.questions.query import RunStep
 from privledger.questions.question import Derivation
 from privledger.tables.chunk import Rows
-from privledger.testing.fitting import held_as
 from privledger.testing.lockstep.kept import Broken, RecordedCoins, RecordedRun, Release, Words
 
 _BY_WORDS = ("fixed", "allocation")
@@ -50,7 +50,7 @@ def counted_sample(into: list[str]) -> Iterator[None]:
             into.append("a sample is of another size than its node says")
         return drawn
 
-    with held_as(Members, sample=sample):
+    with patch.multiple(Members, sample=sample):
         yield
 
 

@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import numpy as np
 from attrs import frozen
@@ -32,7 +33,6 @@ from privledger.questions.one_voice import Voices
 from privledger.questions.query import Sum, Summing
 from privledger.questions.sums import cell_sums
 from privledger.tables.chunk import Rows
-from privledger.testing.fitting import held_as
 from privledger.testing.lockstep.answering import answer_steps, blocks_of, main_draws
 from privledger.testing.lockstep.kept import (
     Added,
@@ -268,7 +268,7 @@ def watched(into: list[Added]) -> Iterator[None]:
                            if len(said.who) else 0))
         return told(self, said, state)
 
-    with held_as(Sum, sketch=sketching, told=telling):
+    with patch.multiple(Sum, sketch=sketching, told=telling):
         yield
 
 
