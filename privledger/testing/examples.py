@@ -67,6 +67,11 @@ class Example:
         """Rows of the table, labelled or not."""
         return len(self.y)
 
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which records have a target, shape (n_records,)."""
+        return np.array([value is not None and value == value for value in self.y], dtype=bool)
+
     def take(self, places: Any) -> Example:
         """The records at `places`, in that order."""
         return evolve(self, X={name: column[places] for name, column in self.X.items()},
@@ -219,8 +224,7 @@ def others_of(given: Example, relation: str) -> dict[str, Example]:
     missing cells, sets of categories or powers of two of a row count.
     """
     target = given.schema.target
-    y = given.y.copy()
-    known = np.array([value is not None and value == value for value in y])
+    y, known = given.y.copy(), given.labelled
     y[known] = _mirrored(target, y[known])
     found = {"other targets": evolve(given, y=y)}
     if relation == "replace_label":

@@ -194,15 +194,10 @@ def outputs(fitted: Any, probes: Any) -> NDArray[np.float64]:
     """
     if hasattr(fitted, "get_support"):
         return np.asarray(fitted.get_support(), dtype=np.float64).ravel()
-    if hasattr(fitted, "predict_proba"):
-        return np.asarray(fitted.predict_proba(probes), dtype=np.float64).ravel()
-    if hasattr(fitted, "predict"):
-        found = np.asarray(fitted.predict(probes)).ravel()
-        return found.astype(np.float64) if found.dtype.kind in "fiub" else _codes(fitted, found)
-    if hasattr(fitted, "score_samples"):
-        return np.asarray(fitted.score_samples(probes), dtype=np.float64).ravel()
-    if hasattr(fitted, "transform"):
-        return np.asarray(fitted.transform(probes), dtype=np.float64).ravel()
+    for name in ("predict_proba", "predict", "score_samples", "transform"):
+        if hasattr(fitted, name):
+            found = np.asarray(getattr(fitted, name)(probes)).ravel()
+            return found.astype(np.float64) if found.dtype.kind in "fiub" else _codes(fitted, found)
     raise TypeError(f"{type(fitted).__name__} has none of get_support, predict_proba, predict, "
                     "score_samples, transform: nothing to compare")
 

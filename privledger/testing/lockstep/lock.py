@@ -152,13 +152,12 @@ def arrived(quiet: RecordedRun, twin: RecordedRun, relation: Relation) -> Iterat
 
 def _apart(real: RecordedRun, quiet: RecordedRun, twin: RecordedRun) -> Iterator[Broken]:
     """P1, with what every two fits on one table have in common."""
-    steady = steady_of(real, quiet)
-    yield from parted(real, quiet, "in a second fit on the same table", steady)
-    yield from parted(real, twin, "on a neighbouring table", steady)
-    for run, name in ((quiet, "in a second fit on the same table"),
-                      (twin, "on a neighbouring table")):
-        cut = [place for place, one in enumerate(real.releases)
-               if any(step.kind == "truncated" for step in samples_of(one))]
+    runs = {"in a second fit on the same table": quiet, "on a neighbouring table": twin}
+    for name, run in runs.items():
+        yield from parted(real, run, name, steady_of(real, quiet))
+    cut = [place for place, one in enumerate(real.releases)
+           if any(step.kind == "truncated" for step in samples_of(one))]
+    for name, run in runs.items():
         if run.parted and cut:  # whether one is cut off at all depends on who came
             yield Broken("", cut[0], CUT_OFF)
         elif run.parted:

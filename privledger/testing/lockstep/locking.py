@@ -6,8 +6,8 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from itertools import count as count_from
-from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -35,14 +35,6 @@ from privledger.testing.lockstep.witnesses import LockCase, Manner
 from privledger.testing.lockstep.worst_tables import climbing
 
 # What a lock asks once of a learner: tables far apart, histories read twice, plain tables.
-
-
-def besides(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
-    """P1 on tables that share nothing, both verifiers on the histories, and P7."""
-    yield from _far(fitting, table, rng)
-    yield from _charges(fitting, table)
-    yield from losers_told(fitting, table, rng)
-    yield from probed(fitting, table, rng)
 
 
 def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
@@ -305,11 +297,13 @@ def _search(audit: Audit, bases: Sequence[Example], rng: Generator) -> None:
 
 
 def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
-    """What needs one table only: grants, and the path of a plain table. Whether it broke."""
+    """What needs one table only: P1 on tables that share nothing, both verifiers on the histories,
+    grants (P7), and the path of a plain table. Whether it broke."""
     fitting = fitting_of(audit.learner, audit.relation, seed=audit.seed)
     if audit.unit == "person":
         table = in_crowds(table, rng)
-    for found in besides(fitting, table, rng):
+    for found in chain(_far(fitting, table, rng), _charges(fitting, table),
+                       losers_told(fitting, table, rng), probed(fitting, table, rng)):
         audit.broke(found, pair, 0)
         return True
     if not audit.plain:

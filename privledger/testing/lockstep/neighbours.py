@@ -144,7 +144,7 @@ def neighbours(table: Example, relation: Relation, rng: Generator,
     if not table.n_records:
         table = corner(table, rng)
     if relation == "replace_label":
-        place = int(np.flatnonzero([y is not None and y == y for y in table.y])[-1])
+        place = int(np.flatnonzero(table.labelled)[-1])
         order = np.append(np.delete(np.arange(table.n_records), place), place)
         table = table.take(order)
         return table, table.with_target(len(order) - 1, record.y[0])
@@ -154,22 +154,22 @@ def neighbours(table: Example, relation: Relation, rng: Generator,
 
 def amid(table: Example, base: Example, low: float, high: float, rare: int = 0) -> Example:
     """The same, squeezed into a part of the bounds; one category, and another so often."""
+
+    def squeezed(column: Column, values: NDArray[Any]) -> NDArray[Any]:
+        share = (values.astype(float) - column.lower) / (column.upper - column.lower)
+        share = low + (high - low) * share
+        return np.asarray(column.lower + share * (column.upper - column.lower))
+
     for column in base.schema.features:
         given = table.X[column.name]
         if column.kind == "numeric":
-            share = (given.astype(float) - column.lower) / (column.upper - column.lower)
-            share = low + (high - low) * share
-            values = (column.lower + share * (column.upper - column.lower)).astype(given.dtype)
+            values = squeezed(column, given).astype(given.dtype)
         else:
             values = np.full(len(given), column.categories[0], dtype=given.dtype)
             values[:rare] = column.categories[-1]
         table = table.with_column(column.name, values)
     target = base.schema.target
-    if target.kind == "numeric":
-        share = (table.y.astype(float) - target.lower) / (target.upper - target.lower)
-        table = evolve(table, y=target.lower + (low + (high - low) * share)
-                       * (target.upper - target.lower))
-    return table
+    return evolve(table, y=squeezed(target, table.y)) if target.kind == "numeric" else table
 
 
 def first_pairs(base: Example, relation: Relation, rng: Generator) -> Iterator[Pair]:
@@ -309,8 +309,7 @@ def _with_person(table: Example, rows: int, ids: NDArray[np.int64], rng: Generat
 def _relabelled(pair: Pair, rng: Generator) -> Pair:
     """One person's labels, all of them, are others; the rows that get a label have had one."""
     rows = pair[0].n_records
-    mine = np.array([value is not None and value == value for value in pair[0].y])
-    mine &= np.arange(rows) >= rows - int(rng.integers(1, MOST_ROWS + 1))
+    mine = pair[0].labelled & (np.arange(rows) >= rows - int(rng.integers(1, MOST_ROWS + 1)))
     ids = np.where(mine, 10**6, _ids(rows, rng))
     y = pair[0].y.copy()
     y[mine] = pair[1].y[-1]
