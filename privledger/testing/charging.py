@@ -66,7 +66,7 @@ def check_no_read_before_grant(learner: Priced, example: Example | None = None) 
             fail(rule, f"rows were read {fit.early} times outside a release")
         if fit.opened > fit.releases:
             fail(rule, "rows were read more often than releases were charged")
-        if not fit.asked.sessions or fit.asked.unsettled:
+        if not fit.grants or fit.asked.unsettled:
             fail(rule, f"{way.name}, the learner fitted without a grant that it asked for and "
                        "settled")
 
@@ -97,10 +97,10 @@ def check_spend_within_plan(learner: Priced, example: Example | None = None) -> 
 
 def _spends_its_plan(way: Way, given: Example, price: float, factor: float) -> None:
     """One ledger, one grant; of a plain table it is of the learner's own epsilon and delta."""
-    rule, asked = "spend-within-plan", attempt(way, given, factor).asked
-    if len(asked.ledgers) != 1 or len(asked.grants) != 1:
+    rule, fit = "spend-within-plan", attempt(way, given, factor)
+    if len(fit.ledgers) != 1 or len(fit.grants) != 1:
         fail(rule, f"{way.name}, the fit did not ask one ledger for one grant")
-    (ledger,) = asked.ledgers
+    (ledger,) = fit.ledgers
     if factor == 1 and abs(ledger.spent - price) > NEARLY * price:
         fail(rule, f"{way.name}, the fit was charged another sum than its plan costs")
     findings = ledger.verify()
@@ -127,7 +127,7 @@ def check_same_plan_for_neighbouring_tables(learner: Priced,
         usual = None
         tables = {"the table itself": given} | neighbours_of(given, relation_of(learner))
         for (name, table), way in product(tables.items(), ways(learner)):
-            plans = [grant.event.plan for grant in attempt(way, table).asked.grants]
+            plans = [grant.event.plan for grant in attempt(way, table).grants]
             usual = plans if usual is None else usual
             if plans != usual:
                 fail("same-plan-for-neighbouring-tables",
@@ -164,7 +164,7 @@ def _crash(way: Way, given: Example, place: int, kind: type[BaseException], pric
         fail(rule, f"{where} was replaced by {type(fit.error).__name__}")
     if not fit.spent >= price * (1 - NEARLY):
         fail(rule, f"after {where} part of the charge was handed back")
-    if fit.asked.unsettled or any(grant.status != "settled" for grant in fit.asked.grants):
+    if fit.asked.unsettled or any(grant.status != "settled" for grant in fit.grants):
         fail(rule, f"after {where} a grant was left open")
 
 

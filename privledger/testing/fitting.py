@@ -282,14 +282,24 @@ class WatchedFit:
         return 0 if self.watched is None else self.watched.vault.opened
 
     @property
+    def ledgers(self) -> list[Any]:
+        """The guarded table's; of a plain one all that were asked."""
+        return self.asked.ledgers if self.watched is None else [self.watched.ledger]
+
+    @property
+    def grants(self) -> list[Any]:
+        """What these ledgers know of the grants, in order."""
+        return [grant for ledger in self.ledgers for grant in ledger.state.grants.values()]
+
+    @property
     def releases(self) -> int:
-        """Releases that the ledgers know of."""
-        return sum(grant.releases for grant in self.asked.grants)
+        """Releases under these grants."""
+        return sum(grant.releases for grant in self.grants)
 
     @property
     def spent(self) -> float:
-        """Of all ledgers that were asked."""
-        return float(sum(ledger.spent for ledger in self.asked.ledgers))
+        """Of these ledgers."""
+        return float(sum(ledger.spent for ledger in self.ledgers))
 
 
 def attempt(way: Way, table: Example, factor: float = 1.0,
