@@ -25,6 +25,8 @@ FAST = {
     "per_record": "m.RECORDS, m.SAMPLE, m.CASES = 100, 4, m.CASES[:2]; print(m.report())"}
 SLOW = {
     "accounting": "print(m._sampled())",
+    "areas": "print(m.coverage(m.KNOWN[0], 40, 0.5, 0.25, 'laplace', 9, "
+             "m.np.random.default_rng(1)))",
     "auto": "print(m.load(data, 'abalone')[0].name, m.sets_of(data))",
     "auto_page": "print(m.means([]), m.averages({}, lambda epsilon: True))",
     "bins": "m.SEEDS = 2; m.kept(data, 'abalone'); schema, splits = m.generated(300, 5); "

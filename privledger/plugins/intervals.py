@@ -189,31 +189,52 @@ def area_intervals(above: Floats, below: Floats, scale: float, kind: str, *, sam
     """(estimate, low, high) of the area under a ROC curve: how often a record of one class has a
     higher score than one of the other; in one interval of scores they count half.
 
-    An area is kept where T = sum (w - area) above below is no further from 0 than its first-order
-    noise, and sampling, explain: approximate (docs/proofs/score.md).
+    An area is kept as `area_kept` says: approximate.
 
     Args:
         above, below: noisy counts of either class by intervals of the score, shape (intervals,).
     """
-    sd, bins = entry_sd(scale, kind), len(above)
-    wins = np.tril(np.ones((bins, bins)), -1) + np.eye(bins) / 2
-    many, few = float(above.sum()), float(below.sum())
-    whole, ups, downs = float(above @ wins @ below), wins @ below, above @ wins
     areas = np.linspace(0.0, 1.0, 2001)
-    of_above = ups - areas[:, None] * few  # derivatives of T
-    of_below = downs - areas[:, None] * many
-    allowed = (_LAPLACE if kind == "laplace" else NORMAL) ** 2 * sd**2 * (
-        np.square(of_above).sum(axis=1) + np.square(of_below).sum(axis=1))
-    if sampling:
-        spread = (np.square(of_above) @ np.maximum(above, 0.0)
-                  + np.square(of_below) @ np.maximum(below, 0.0))
-        allowed += NORMAL**2 * (spread + PLUS / 2 * (many**2 + few**2) * areas * (1 - areas))
-    estimate = float(np.clip(whole / max(many * few, 1.0), 0.0, 1.0))
-    kept = np.flatnonzero((whole - areas * many * few) ** 2 <= allowed)
+    many, few = float(above.sum()), float(below.sum())
+    wins = _wins(len(above))
+    estimate = float(np.clip(above @ wins @ below / max(many * few, 1.0), 0.0, 1.0))
+    kept = np.flatnonzero(area_kept(areas, above, below, scale, kind, sampling=sampling))
     if not len(kept):
         return estimate, estimate, estimate
     return (estimate, min(estimate, float(areas[max(kept[0] - 1, 0)])),
             max(estimate, float(areas[min(kept[-1] + 1, len(areas) - 1)])))
+
+
+def area_kept(areas: Floats, above: Floats, below: Floats, scale: float, kind: str, *,
+              sampling: bool) -> NDArray[np.bool_]:
+    """Whether T = sum (w - area) above below is no further from 0 than its first-order noise, and
+    sampling, explain; both taken at upper ends of what noisy counts say (docs/proofs/score.md).
+
+    Args:
+        areas: shape (k,). above, below: shape (intervals,), or (k, intervals).
+    """
+    sd, wins = entry_sd(scale, kind), _wins(above.shape[-1])
+    many, few, each = above.sum(axis=-1), below.sum(axis=-1), areas[:, None]
+    of_above = below @ wins.T - each * few[..., None]  # derivatives of T
+    of_below = above @ wins - each * many[..., None]
+    whole = np.square(of_above).sum(axis=1) + np.square(of_below).sum(axis=1)
+    moves = np.concatenate([of_below @ wins.T - each * of_below.sum(axis=1, keepdims=True),
+                            of_above @ wins - each * of_above.sum(axis=1, keepdims=True)], axis=1)
+    whole += 2 * ONE_SIDED * sd * np.linalg.norm(moves, axis=1)
+    allowed = (_LAPLACE if kind == "laplace" else NORMAL) ** 2 * sd**2 * whole
+    if sampling:
+        squares = np.square(of_above), np.square(of_below)
+        spread = ((squares[0] * np.maximum(above, 0.0)).sum(axis=1)
+                  + (squares[1] * np.maximum(below, 0.0)).sum(axis=1)
+                  + ONE_SIDED * sd * np.linalg.norm(np.concatenate(squares, axis=1), axis=1))
+        allowed += NORMAL**2 * (spread + many**2 + few**2)
+    off = (of_above * above).sum(axis=1)
+    return np.asarray(np.square(off) <= allowed)
+
+
+def _wins(bins: int) -> Floats:
+    """How often the higher of two intervals wins, in halves."""
+    return np.asarray(np.tril(np.ones((bins, bins)), -1) + np.eye(bins) / 2)
 
 
 def entry_sd(scale: float, kind: str) -> float:

@@ -1,16 +1,19 @@
 """Errors of six questions, each at a fifth of epsilon, ours and those of other packages.
 
     OMP_NUM_THREADS=1 PRIVLEDGER_DATA=DIRECTORY python tests/bench/summaries.py [--python PYTHON]
-        [--runs 30] [--keep]
+        [--runs 200] [--keep]
 
 PYTHON is one that has opendp and diffprivlib; they are no dependencies of this project. Bounds,
-categories and edges are the same for all, and delta is 0. With --keep the tables become those of
-docs/ask-a-table.md and docs/benchmarks.md.
+categories and edges are the same for all, and delta is 0. Where the error is that of one draw, it
+is the law's own standard deviation, and two packages of one law are level; others are measured,
+with their standard error. With --keep the tables become those of docs/ask-a-table.md and
+docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -45,6 +48,15 @@ SETS = (AskedSet("adult", "age", "hours_per_week", "education", "sex"),
         AskedSet("bank", "age", "duration", "job", "marital"),
         AskedSet("credit_default", "AGE", "PAY_0", "EDUCATION", "SEX"),
         AskedSet("cmc", "wife_age", "children", "wife_education", "target"))
+
+
+@frozen
+class Answers:
+    """Of one package: answers drawn so often, and deviations of laws where one draw is the error.
+    """
+
+    drawn: list[dict[str, list[float]]]
+    laws: dict[str, float]
 
 
 class Questions:
@@ -89,29 +101,26 @@ class Questions:
         meant = np.array(RANKS) * len(self.b)
         return np.maximum(0.0, np.maximum(below - meant, meant - within))
 
-    def ours(self, epsilon: float, runs: int) -> list[dict[str, list[float]]]:
-        """Every question so often."""
-        one, found = self.one, []
+    def ours(self, epsilon: float, runs: int) -> Answers:
+        """Every question so often; once where one draw is the whole error."""
+        one, found, laws = self.one, [], {}
         asked = {"count": pl.summary(pl.count()), "sum": pl.summary(pl.sum(one.a)),
                  "mean": pl.summary(pl.mean(one.a), by=[one.by]),
                  "quantile": pl.summary(pl.quantile(one.b, list(RANKS))),
                  "histogram": pl.summary(pl.histogram(one.a, self.edges[1:-1])),
                  "crosstab": pl.summary(pl.crosstab(one.c, one.by, margins=False))}
+        for kind in ("count", "sum", "histogram", "crosstab"):
+            laws[kind], = {row.noise_sd for row in self.data.ask(asked[kind], epsilon=epsilon).held}
         for _ in range(runs):
-            told = {}
-            for kind, question in asked.items():
-                answer = self.data.ask(question, epsilon=epsilon)
-                rows = {(row.group, row.cell): row.value for row in answer.held}
-                if kind == "mean":
-                    told[kind] = [rows[(group,), ""] for group in self.groups]
-                elif kind == "crosstab":
-                    told[kind] = [rows[(), cell] for cell in self.cells]
-                else:
-                    told[kind] = [row.value for row in answer.held if row.cell != "missing"]
-            found.append(told)
-        return found
+            told = {kind: self.data.ask(asked[kind], epsilon=epsilon).held
+                    for kind in ("mean", "quantile")}
+            means = {row.group: row.value for row in told["mean"]}
+            found.append({"mean": [means[group,] for group in self.groups],
+                          "quantile": [row.value for row in told["quantile"]
+                                       if row.cell != "missing"]})
+        return Answers(found, laws)
 
-    def theirs(self, python: str, epsilon: float, runs: int, place: Path) -> dict[str, list]:
+    def theirs(self, python: str, epsilon: float, runs: int, place: Path) -> dict[str, Answers]:
         """The same of every package that PYTHON has, and their versions."""
         np.savez(place, a=self.a, b=self.b, c=self.c, by=self.by)
         given = {"table": str(place), "bounds": self.bounds, "sizes": self.sizes,
@@ -120,13 +129,19 @@ class Questions:
                               capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(done.stderr)
-        return json.loads(done.stdout)
+        return {name: Answers(**one) for name, one in json.loads(done.stdout).items()}
 
-    def errors(self, answers: list[dict[str, list[float]]]) -> dict[str, float]:
-        """Root mean square error by question, over groups, cells and runs."""
-        return {kind: float(np.sqrt(np.mean([np.square(self.off(kind, np.array(one[kind])))
-                                             for one in answers])))
-                for kind in QUESTIONS if kind in answers[0]}
+    def errors(self, answers: Answers) -> dict[str, str]:
+        """Root mean square error by question, over groups, cells and runs; of what was drawn with
+        its standard error."""
+        said = {kind: f"{sd:.4g}" for kind, sd in answers.laws.items()}
+        for kind in answers.drawn[0]:
+            runs = np.array([np.mean(np.square(self.off(kind, np.array(one[kind]))))
+                             for one in answers.drawn])
+            root = math.sqrt(runs.mean())
+            wide = runs.std() / math.sqrt(len(runs)) / (2 * root) if root else 0.0
+            said[kind] = f"{root:.3g} ± {wide:.2g}"
+        return said
 
 
 def measured(python: str | None, runs: int, sets: tuple[AskedSet, ...] = SETS) -> list[list[str]]:
@@ -141,14 +156,14 @@ def measured(python: str | None, runs: int, sets: tuple[AskedSet, ...] = SETS) -
             for system, answers in systems.items():
                 off = asked.errors(answers)
                 rows.append([one.name, f"{epsilon:g}", system, *(
-                    f"{off[kind]:.3g}" if kind in off else "-" for kind in QUESTIONS)])
+                    off.get(kind, "-") for kind in QUESTIONS)])
                 print(" | ".join(rows[-1]), file=sys.stderr)
     return rows
 
 
 def main() -> None:
     """Print the tables; keep them where that is asked for."""
-    told = asked(__doc__, python=str, runs=30, keep=False)
+    told = asked(__doc__, python=str, runs=200, keep=False)
     head = ["set", "epsilon", "package", *QUESTIONS.values()]
     rows = measured(told.python, told.runs)
     print(table(head, rows))
@@ -157,8 +172,9 @@ def main() -> None:
         from tests.made_pages import keep, measured_parts, renew
 
         told = ("Root mean square errors (`tests/bench/summaries.py --python PYTHON --keep`), "
-                f"{told.runs} runs, each question at a fifth of epsilon, delta 0, the same "
-                "bounds, categories and edges. " + "; ".join(
+                "each question at a fifth of epsilon, delta 0, the same bounds, categories and "
+                "edges. Without ±: the law's own, exactly (one draw of Laplace noise, discrete in "
+                f"opendp); with it: of {told.runs} runs. " + "; ".join(
                     f"{one.name}: A {one.a}, B {one.b}, C {one.c}, G {one.by}" for one in SETS)
                 + ". ours and opendp: add_remove. diffprivlib: one row is replaced, which hides "
                 "less, and the number of rows is public to it: it cuts counts at it, and divides "

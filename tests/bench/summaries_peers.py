@@ -9,8 +9,9 @@ from importlib.metadata import version
 import numpy as np
 
 
-def of_opendp(table, given):
-    """Sums and counts of rows clamped to the bounds; a mean is a sum and a count, half each."""
+def of_opendp(table, given, laws):
+    """Sums and counts of rows clamped to the bounds; a mean is a sum and a count, half each. What
+    one draw of discrete Laplace noise answers has its deviation in `laws`, and is not drawn."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib", "honest-but-curious")
@@ -20,17 +21,20 @@ def of_opendp(table, given):
     def least(make, eps):
         return dp.binary_search_chain(make, d_in=1, d_out=eps)
 
-    def counted(values, categories, eps):
-        made = least(lambda scale: dp.t.make_count_by_categories(
-            *space, categories=categories, null_category=False) >> dp.m.then_laplace(scale), eps)
-        return made(values.tolist())
+    def law(make):
+        wide = dp.binary_search_param(make, d_in=1, d_out=epsilon)
+        return 1 / (math.sqrt(2) * math.sinh(0.5 / wide))
 
     def summed(values, bounds, eps):
         made = least(lambda scale: dp.t.make_clamp(*space, bounds=tuple(bounds))
                      >> dp.t.then_sum() >> dp.m.then_laplace(scale), eps)
         return made(values.tolist())
 
-    count = least(lambda scale: dp.t.make_count(*space) >> dp.m.then_laplace(scale), epsilon)
+    laws["count"] = law(lambda scale: dp.t.make_count(*space) >> dp.m.then_laplace(scale))
+    laws["sum"] = law(lambda scale: dp.t.make_clamp(*space, bounds=tuple(given["bounds"]["a"]))
+                      >> dp.t.then_sum() >> dp.m.then_laplace(scale))
+    laws["histogram"] = laws["crosstab"] = law(lambda scale: dp.t.make_count_by_categories(
+        *space, categories=[0, 1], null_category=False) >> dp.m.then_laplace(scale))
     half = least(lambda scale: dp.t.make_count(*space) >> dp.m.then_laplace(scale), epsilon / 2)
     low, high = given["bounds"]["b"]
     candidates = np.unique(np.linspace(low, high, 1024).round().astype(int)).tolist()
@@ -38,25 +42,19 @@ def of_opendp(table, given):
         *space, candidates=candidates, alpha=q) >> dp.m.then_noisy_max(
             dp.max_divergence(), scale=scale, negate=True), epsilon / len(given["ranks"]))
         for q in given["ranks"]}
-    cells = table["c"] * given["sizes"][1] + table["by"]
-    bins = np.clip(np.searchsorted(given["edges"], table["a"], side="right") - 1, 0,
-                   len(given["edges"]) - 2)
     for _ in range(given["runs"]):
         means = []
         for place in range(given["sizes"][1]):
             part = table["a"][table["by"] == place]
             means.append(summed(part, given["bounds"]["a"], epsilon / 2)
                          / max(half(part.tolist()), 1))
-        yield {"count": [count(table["a"].tolist())],
-               "sum": [summed(table["a"], given["bounds"]["a"], epsilon)],
-               "mean": np.clip(means, *given["bounds"]["a"]).tolist(),
-               "quantile": [candidates[one(table["b"].tolist())] for one in ranked.values()],
-               "histogram": counted(bins, list(range(len(given["edges"]) - 1)), epsilon),
-               "crosstab": counted(cells, list(range(math.prod(given["sizes"]))), epsilon)}
+        yield {"mean": np.clip(means, *given["bounds"]["a"]).tolist(),
+               "quantile": [candidates[one(table["b"].tolist())] for one in ranked.values()]}
 
 
-def of_diffprivlib(table, given):
-    """Its tools, one call each; groups are parts, each at the whole epsilon."""
+def of_diffprivlib(table, given, _):
+    """Its tools, one call each; groups are parts, each at the whole epsilon. It cuts counts at 0
+    and at the number of rows, so all of it is drawn."""
     from diffprivlib import tools
 
     epsilon, bounds = given["epsilon"], given["bounds"]
@@ -87,7 +85,8 @@ def main():
             title = f"{name} {version(name)}"
         except ImportError:
             continue
-        found[title] = list(asked(table, given))
+        laws = {}
+        found[title] = {"drawn": list(asked(table, given, laws)), "laws": laws}
     json.dump(found, sys.stdout)
 
 

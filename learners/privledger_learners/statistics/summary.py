@@ -203,7 +203,7 @@ class Summary(PrivateLearner):
             nodes: list[pl.Node] = []
             for key, need in needs.items():
                 part = need.share / whole
-                leaf, node = _leaf(need, kind, noise, part, self.relation)
+                leaf, node = _leaf(need, kind, noise, part, self.relation, pure=not self.delta)
                 leaves[key] = leaf
                 nodes.append(node)
             plan = nodes[0] if len(nodes) == 1 else pl.Sequential(nodes)
@@ -397,19 +397,21 @@ def parsed(text: str) -> Statistic:
                               ) from None
 
 
-def _leaf(need: Need, kind: str, noise: float, part: float, relation: str
+def _leaf(need: Need, kind: str, noise: float, part: float, relation: str, *, pure: bool
           ) -> tuple[pl.Node, pl.Node]:
     """The mechanism of a question, and its node of the plan.
 
     Args:
         noise: one over epsilon (laplace) or the noise multiplier (gaussian) of the whole.
         part: of epsilon, or of mu squared.
+        pure: whether delta is 0: then no draw of a bounded range costs less than its epsilon, and
+            permute-and-flip errs less.
     """
     if need.key.kind == "quantile":
         draws = len(need.key.quantiles)
         # A draw of range e costs e, or at most what a Gaussian of multiplier 2 / e does.
         spent = part / draws / noise if kind == "laplace" else 2 * math.sqrt(part / draws) / noise
-        leaf: pl.Node = pl.Exponential(spent)
+        leaf: pl.Node = pl.PermuteAndFlip(spent) if pure else pl.Exponential(spent)
         cells = cells_of(need.axes, need.where)
         each = leaf if cells is None else pl.Parallel([leaf] * int(cells.count))
         return leaf, pl.Repeat(each, draws) if draws > 1 and cells is None else (
@@ -428,7 +430,7 @@ def _loudness(recipe: Recipe) -> float:
     """Sum of logarithms of what each question's noise is; draws by one over their epsilon."""
     total = 0.0
     for key, leaf in recipe.leaves.items():
-        if isinstance(leaf, pl.Exponential):
+        if isinstance(leaf, pl.Exponential | pl.PermuteAndFlip):
             total += len(key.quantiles) * -math.log(leaf.epsilon)
         else:
             sd = recipe.scale(key) * (math.sqrt(2.0) if isinstance(leaf, pl.Laplace) else 1.0)
