@@ -43,6 +43,7 @@ SLOW = {
     "gallery_drawing": "print(m.title_of('sgbdt-classifier'), m.number(1.0))",
     "gradients": "m.CHUNK, m.TREES, m.ROWS, m.FITTED = 300, 1, 300, 2; "
                  "print(m.chunk('softmax', 3), m._fits(2)[0]())",
+    "group_by": "print(m.seconds(500, 1))",
     "isolation": "m.TIMES = 1; print(m.report())",
     "learners": "told.seeds = 1; print(m.cross_validate(*m.load(data, 'adult'), 1.0, 1, "
                 "n_trees=2), m.not_private(*m.load(data, 'abalone')))",

@@ -252,15 +252,25 @@ class ColumnMoments(Block):
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """The entries of every record, shape (n, width)."""
-        column = numbers_of(self.name, rows)
-        known = ~np.isnan(column)
-        u = np.clip((column - self.lower) / (self.upper - self.lower), 0.0, 1.0)
-        np.nan_to_num(u, copy=False, nan=0.0)
-        d = self.degree
-        entries = [math.comb(d, k) * u**k * (1.0 - u)**(d - k) * known for k in range(d, -1, -1)]
-        if self.missing:
-            entries.append((~known).astype(np.float64))
-        return np.stack(entries).T
+        column, d = numbers_of(self.name, rows), self.degree
+        entries = np.empty((self.width, len(column)))
+        for at in runs(len(column)):  # a run stays in the processor's cache
+            u = (column[at] - self.lower) / (self.upper - self.lower)
+            missing = np.isnan(u)
+            some = bool(missing.any())
+            u.clip(0.0, 1.0, out=u)
+            rest = 1.0 - u
+            for place, k in enumerate(range(d, -1, -1)):
+                powers = [one if many == 1 else one**many
+                          for one, many in ((u, k), (rest, d - k)) if many]
+                entry = np.multiply(powers[0], math.comb(d, k), out=entries[place, at])
+                if len(powers) > 1:
+                    entry *= powers[1]
+                if some:
+                    entry[missing] = 0.0
+            if self.missing:
+                entries[-1, at] = missing
+        return entries.T
 
 
 @frozen(eq=False)
@@ -413,13 +423,15 @@ def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
 def _shorten(columns: list[NDArray[np.float64]], block: Block, norm: int) -> None:
     """Vectors to norm at most the clip, in place and column by column: no last bit may follow
     from where a record stands among others."""
-    for column in columns:
-        if not np.isfinite(column).all():
-            np.nan_to_num(column, copy=False, nan=0.0, posinf=1e150, neginf=-1e150)
-        if not block.signed:
+    if not block.signed:
+        for column in columns:
             np.maximum(column, 0.0, out=column)
     # Divided first, so that squares of small numbers do not vanish.
     size = length(columns, norm, block.clip)
+    if not np.isfinite(size).all():
+        for column in columns:
+            np.nan_to_num(column, copy=False, nan=0.0, posinf=1e150, neginf=-1e150)
+        size = length(columns, norm, unit=block.clip)
     np.maximum(size, 1.0, out=size)
     for column in columns:
         column /= size

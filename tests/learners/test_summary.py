@@ -476,8 +476,12 @@ def test_many_quantiles_have_intervals_and_few_have_none(delta):
         assert row.sample_low <= row.low <= row.value <= row.high <= row.sample_high
         assert row.high - row.low < 60_000
     few = data.ask(pl.summary(pl.quantile("pay", ranks[:8].tolist())), epsilon=4.0)
-    none = data.ask(pl.summary(pl.quantile("pay", ranks.tolist())), epsilon=0.01)
-    assert {(row.low, row.sample_high) for row in (*few.held, *none.held)} == {(None, None)}
+    # Where there may be no row: of 600, noise shows more than 1.96 of its deviations to one in ten
+    # at most, so of eight asks some have no interval but with 1e-8.
+    none = [data.ask(pl.summary(pl.quantile("pay", ranks.tolist())), epsilon=0.01).held
+            for _ in range(8)]
+    found = [{(row.low, row.sample_high) for row in held} for held in (few.held, *none)]
+    assert found[0] == {(None, None)} and {(None, None)} in found[1:]
 
 
 def test_the_least_epsilon_for_a_width_is_enough_and_little_less_is_not():
