@@ -5,7 +5,8 @@ import math
 from collections import Counter
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from functools import reduce
+from itertools import accumulate, combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
@@ -155,6 +156,47 @@ def test_the_law_of_geometric_noise_keeps_its_price_in_whole_numbers(scale, delt
     for way in (law, law[::-1]):
         assert sum(max(0, after - low * before) for before, after in pairwise((0, *way))) <= dear
     assert pl.delta(node, epsilon=1 / scale * (1 + 1e-12)) >= node.shown_alone
+
+
+def told_of(law, people, most):
+    """Chances of what is published of a group: each difference to its draw, then nothing at all."""
+    shown = np.zeros(most + 1)
+    for draw, chance in enumerate(law[:people], 1):
+        shown[people - draw] = chance
+    shown[most] = math.fsum(law[people:]) if people else 1.0
+    return shown
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_whole_release_certifies_its_price(k):
+    """The worst of all sizes of a person's groups, over all outcomes of both laws together: the
+    delta at the node's epsilon is what is paid for, and is reached where the person is alone."""
+    scale = k / 1.0 * (1 + 1e-12)
+    far = math.log(math.tanh(0.5 / scale) / -math.expm1(math.log1p(-1e-4 * (1 - 1e-9)) / k))
+    node = pl.nodes.PartitionSelection(1 + scale * far, scale, k, "geometric")
+    law = [one / WORDS for one in geometric_law(node)]
+    sizes, worst = (0, 1, 2, 5, len(law) // 2, len(law) - 1, len(law)), {}
+    e, paid = math.exp(1.0), pl.delta(node, epsilon=1.0)
+    for held in combinations_with_replacement(sizes, k):
+        without, beside = (reduce(np.multiply.outer, [told_of(law, one + more, len(law) + 1)
+                                                      for one in held]) for more in (0, 1))
+        worst[held] = max(float(np.maximum(0.0, one - e * other).sum())
+                          for one, other in ((without, beside), (beside, without)))
+    assert max(worst.values()) <= paid * (1 + 1e-9)
+    assert worst[(0,) * k] >= 0.999 * paid
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=30),
+       st.sets(st.integers(0, 4), max_size=5))
+def test_a_person_moves_the_groups_of_their_own_by_one(pairs, own):
+    """What the price takes from the sums: nobody else's group moves, and none by more."""
+    known = sorted({who for who, _ in pairs})
+    people, codes = [known.index(who) for who, _ in pairs], [code for _, code in pairs]
+    before = counted(rows_of(codes, people), 5)
+    after = counted(rows_of([*codes, *own], [*people, *[len(known)] * len(own)]), 5)
+    moved = {name: after.get(name, 0) - before.get(name, 0) for name in {**before, **after}}
+    assert {name for name, by in moved.items() if by} == {f"n{code}" for code in own}
+    assert set(moved.values()) <= {0, 1}
 
 
 def test_geometric_noise_has_the_law_of_its_list():
