@@ -21,6 +21,7 @@ from privledger_learners.boosting.sum_of_trees import (
 )
 from privledger_learners.linear_model import (
     MOST_REACH,
+    STEEP,
     LinearModel,
     encoding_of,
     fourier_waves,
@@ -122,7 +123,7 @@ def numeric_sums(schema: pl.Schema, wide: np.ndarray) -> pl.questions.LinearGrad
     encoding = pl.questions.RowEncoding(
         [schema.features[place].name for place in places], [0] * len(places),
         np.zeros(len(places)), np.ones(len(places)), [bool(wide[place]) for place in places],
-        "square", 1.0, reach)
+        "square", 1.0, reach, (), STEEP)
     return pl.questions.LinearGradient(encoding, reach)
 
 
@@ -162,7 +163,7 @@ class Descent:
         longer = math.sqrt(width**2 + 0.4 * rule.numeric * self.hinges)
         waves = fourier_waves(rule.numeric, self.waves, TURNS)
         encoding = encoding_of(schema, wide, centers, scales, "hinge" if self.hinges else "",
-                               ROW_CAP * longer, waves)
+                               ROW_CAP * longer, waves, STEEP)
         loss = self.loss or loss_of(schema)
         if loss == "poisson":  # in units of twice the mean: a score of log(1/2) says it
             center, scale = schema.target.lower, 2 * scale * max(float(begin[0]) + 1, LEAST_MEAN)
@@ -195,7 +196,8 @@ class Descent:
             if step >= half:
                 total += weights
         return LinearModel(schema, centers, scales, wide, self.hinges, encoding.reach, begin,
-                           total.T / (rule.steps - half), center, scale, n_hat, waves, loss)
+                           total.T / (rule.steps - half), center, scale, n_hat, waves, loss,
+                           STEEP)
 
     def _time(self, signal: float, width: float) -> float:
         """How long to learn: the more the rows stand out of the noise, the longer."""

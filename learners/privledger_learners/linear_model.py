@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 import privledger as pl
 
-ONE_HOT, MOST_REACH = 1.4, 64.0
+ONE_HOT, MOST_REACH, STEEP = 1.4, 64.0, 1e9
 
 
 Encoded: TypeAlias = Any
@@ -27,6 +27,7 @@ class LinearModel:
         start: shape (width,). weights: shape (columns, width).
         center, scale: target = center + scale x score (regression).
         waves: public turns of random Fourier features, shape (waves, numbers + 1); none.
+        steep: of the logarithmic scale of a wide range, as `RowEncoding` has it.
         loss: by which it was found; empty where nothing was.
     """
 
@@ -43,6 +44,7 @@ class LinearModel:
     n_hat: float = field(default=0.0, metadata={"model": False})
     waves: np.ndarray = field(factory=lambda: np.zeros((0, 0)))
     loss: str = ""
+    steep: float = 1000.0
 
     @classmethod
     def blank(cls, schema: pl.Schema, start: np.ndarray, center: float, scale: float) -> Self:
@@ -56,7 +58,8 @@ class LinearModel:
     def encoding(self) -> pl.questions.RowEncoding:
         """The public map from a row to its vector."""
         return encoding_of(self.schema, self.wide, self.centers, self.scales,
-                           "hinge" if self.hinges else "", self.reach, self.waves)
+                           "hinge" if self.hinges else "", self.reach, self.waves,
+                           self.steep)
 
     def added(self, score: pl.questions.Score) -> pl.questions.Score:
         """The same of guarded rows: a score that begins with `start`, and the weights on top."""
@@ -90,13 +93,13 @@ def middles(codes: tuple[np.ndarray, ...], bins: pl.questions.Bins) -> dict[str,
 
 
 def encoding_of(schema: pl.Schema, wide: np.ndarray, centers: np.ndarray, scales: np.ndarray,
-                beside: str, reach: float,
-                waves: np.ndarray | tuple[()] = ()) -> pl.questions.RowEncoding:
+                beside: str, reach: float, waves: np.ndarray | tuple[()] = (),
+                steep: float = 1000.0) -> pl.questions.RowEncoding:
     """The public map from a row to its vector, for all features of a schema."""
     return pl.questions.RowEncoding(
         [column.name for column in schema.features],
         [len(column.categories) for column in schema.features], centers, scales,
-        [bool(one) for one in wide], beside, ONE_HOT, min(reach, MOST_REACH), waves)
+        [bool(one) for one in wide], beside, ONE_HOT, min(reach, MOST_REACH), waves, steep)
 
 
 def fourier_waves(numbers: int, many: int, turns: float) -> np.ndarray:

@@ -41,7 +41,7 @@ from privledger_learners.published import published_epsilon, sgbdt_claims
 from privledger_learners.scikit import RegressorMixin
 
 PAPER = "Kirschte et al., S-GBDT: Frugal Differentially Private Gradient Boosting Decision Trees"
-DEPTH_OFFSET = 1.0
+DEPTH_OFFSET, START_STEPS = 1.0, 50
 
 
 class _SGBDT(Boosted):
@@ -241,7 +241,7 @@ class _SGBDT(Boosted):
             return None, 0.0
         check_width(schema, hinges=True)
         mu = 1 / pl.calibrate(pl.Gaussian, self.epsilon, self.delta, self.relation)
-        return LinearRule.of(schema, mu), float(self.linear_share)
+        return LinearRule.of(schema, mu, steps=START_STEPS), float(self.linear_share)
 
     def _train(self, data: pl.Dataset, priced: Priced[SgbdtRule], model: Model | None, *,
                covers_start: bool, scope: pl.Scope | None) -> None:

@@ -31,6 +31,8 @@ MOST_WAVE: Final = 2.0**10
 """Turns of a wave per unit of a number."""
 """Norm of the weights of one score. Steps of a row (2^14), of weights (2^36): below 2^53."""
 BESIDE: Final = ("", "hinge", "square")
+LEAST_STEEP: Final = 1000.0
+MOST_STEEP: Final = 2.0**40
 TOGETHER: Final = 1 << 10
 """Joint categories that are looked up at once, at most; those of one feature may be more."""
 SMALL: Final = 1 << 22
@@ -111,6 +113,7 @@ class RowEncoding:
         wide: whether a number is first brought to a logarithmic scale (`log_scale`).
         waves: random Fourier features by a public map, shape (waves, numbers + 1): turns per unit
             of each number, cut to [-3, 3], and the turns at zeros. Empty for none.
+        steep: most steps of a one-sided range that its logarithmic scale tells apart.
     """
 
     names: tuple[str, ...] = field(converter=_names)
@@ -122,6 +125,7 @@ class RowEncoding:
     weight: float = 1.0
     reach: float = MOST_REACH
     waves: NDArray[np.float64] = field(default=(), converter=_waves, repr=False)
+    steep: float = LEAST_STEEP
 
     def __attrs_post_init__(self) -> None:
         many = len(self.names)
@@ -133,6 +137,8 @@ class RowEncoding:
         for scale in self.scales:
             moderate("scale", float(scale))
         moderate("weight", self.weight)
+        if not LEAST_STEEP <= moderate("steep", self.steep) <= MOST_STEEP:
+            raise InvalidValue("steep", self.steep, f"{LEAST_STEEP:g} to {MOST_STEEP:g}")
         if not moderate("reach", self.reach) <= MOST_REACH:
             raise InvalidValue("reach", self.reach, f"at most {MOST_REACH:g}")
         numbers = sum(not size for size in self.categories)
@@ -211,7 +217,8 @@ class RowEncoding:
                 size_of += np.where((held >= 0) & (held < size), np.square(self.weight), 0.0)
                 continue
             missing = np.isnan(held)
-            value = ((log_scale(held, column) if wide else scaled(held, column)) - center) / scale
+            value = log_scale(held, column, self.steep) if wide else scaled(held, column)
+            value = (value - center) / scale
             found.append(np.where(missing, 0.0, value))
             if len(self.waves):
                 turning.append(np.rint(np.clip(found[-1], -3.0, 3.0) / STEP) * STEP)
@@ -347,12 +354,16 @@ def scaled(held: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
     return found
 
 
-def log_scale(held: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+def log_scale(held: NDArray[np.float64], column: Column,
+              steep: float = LEAST_STEEP) -> NDArray[np.float64]:
     """The same after about log(1 + 1000 t), where t is the value on [0, 1]: straight between powers
-    of two, so that every machine says the same. A range around zero is read by size and sign."""
+    of two, so that every machine says the same. A range around zero is read by size and sign; a
+    longer one-sided one by log(1 + value - lower), if `steep` allows."""
     around = column.lower < 0 < column.upper
     far = max(-column.lower, column.upper) if around else column.upper - column.lower
     value = np.clip(held, column.lower, column.upper) - (0.0 if around else column.lower)
-    mantissa, power = np.frexp(1.0 + 1000.0 * np.abs(value / far))
-    found: NDArray[np.float64] = (power - 2 + 2 * mantissa) / 9.955078125  # which is that of 1001
+    steps = LEAST_STEEP if around else min(max(far, LEAST_STEEP), steep)
+    mantissa, power = np.frexp(1.0 + steps * np.abs(value / far))
+    most, octaves = math.frexp(1.0 + steps)
+    found: NDArray[np.float64] = (power - 2 + 2 * mantissa) / (octaves - 2 + 2 * most)
     return np.copysign(found, value) if around else found * 2.0 - 1.0

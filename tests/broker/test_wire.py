@@ -301,7 +301,7 @@ def test_every_field_of_a_block_arrives():
     describer, reader = WireDescriber(vault, schema), WireReader(pl.Dataset(schema, vault))
     running = child.score("softmax", [0.1, 0.2, 0.3])
     encoding = pl.questions.RowEncoding(["x"], [0], [0.25], [0.5], [True], "square", 1.5, 3.0,
-                                        [[0.5, 0.25], [3.0, 0.0]])
+                                        [[0.5, 0.25], [3.0, 0.0]], 4096.0)
     running.add(encoding, np.ones((5, 3)))
     for block in (running.gradient(0.5), running.gradient(0.5, filtered=True, coordinate=2),
                   running.hessian(), running.hessian(0.25), pl.questions.ClassIs(2),

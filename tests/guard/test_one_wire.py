@@ -63,7 +63,7 @@ def everything(data):
               q.RowValues(["x"], 0.5), score.gradient(0.5, filtered=True), score.hessian(0.25),
               CustomValue(len, 0.5, "said so"))
     rows = q.RowEncoding(["x", "c"], [0, 2], [0.1, 0.0], [0.5, 1.0], [True, False], "hinge",
-                         1.4, 9.0, [[0.5, 0.25]])
+                         1.4, 9.0, [[0.5, 0.25]], 2e3)
     score.add(rows, np.ones(6))
     blocks += (q.LinearGradient(rows, 0.5, score), q.LinearGradient(rows, 0.5))
     return [

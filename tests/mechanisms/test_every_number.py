@@ -134,12 +134,12 @@ NUMBERS = {
     "Dataset.quantile.upper": (lambda b, d, v: d.quantile("size", upper=v), FINITE),
     "Dataset.quantile.bins": (lambda b, d, v: d.quantile("size", bins=v), COUNT),
     **{f"RowEncoding.{name}": (lambda b, d, v, place=place: pl.questions.RowEncoding(
-        *({0: ["size"], 1: [0], 2: [0.0], 3: [1.0], 4: [False], 5: "", 6: 1.0, 7: 1.0, 8: ()} | {
-            place: [[v, v]] if place == 8 else v if place > 5 else [v]}).values()), kinds)
+        *({0: ["size"], 1: [0], 2: [0.0], 3: [1.0], 4: [False], 5: "", 6: 1.0, 7: 1.0, 8: (),
+           9: 1e3} | {place: [[v, v]] if place == 8 else v if place > 5 else [v]}).values()), kinds)
        for place, name, kinds in (
            (1, "categories", WHOLE), (2, "centers", FINITE), (3, "scales", POSITIVE),
            (6, "weight", POSITIVE), (7, "reach", [*POSITIVE, 64.5]),
-           (8, "waves", [*FINITE, 1024.5]))},
+           (8, "waves", [*FINITE, 1024.5]), (9, "steep", [*POSITIVE, 999.0, 1e13]))},
     "LinearGradient.clip": (lambda b, d, v: pl.questions.LinearGradient(
         pl.questions.RowEncoding(["size"], [0], [0.0], [1.0], [False]), v), POSITIVE),
     "NearestCells.centers": (lambda b, d, v: pl.questions.NearestCells(["size"], [[v]]),

@@ -95,6 +95,16 @@ def test_what_is_encoded():
     assert np.abs(found[:4] - near).max() < 0.03 and found[4] == 0.0
 
 
+def test_a_longer_range_is_told_apart_by_more_steps():
+    column = pl.Column("x", "numeric", "feature", 10.0, 1e6)
+    values = np.array([-5.0, 10.0, 13.0, 1000.0, 1e6, 1e9])
+    near = np.log1p(np.clip(values, 10.0, 1e6) - 10) / np.log1p(1e6 - 10)
+    assert np.abs((log_scale(values, column, 1e9) + 1) / 2 - near).max() < 0.01
+    coarse = (log_scale(values, column) + 1) / 2
+    assert coarse[2] < 0.001 < coarse[3]
+    assert (log_scale(values, column, 1000.0) + 1 == 2 * coarse).all()
+
+
 def test_a_range_around_zero_is_read_by_size_and_sign():
     column = pl.Column("x", "numeric", "feature", -100.0, 1000.0)
     found = log_scale(np.array([-1e9, -100.0, -1.0, -0.0, 0.0, 1.0, 100.0, 1e9]), column)
