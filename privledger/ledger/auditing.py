@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import islice
 from typing import Protocol, TypeVar, cast
 
 from privledger.errors import LedgerCorrupt, LedgerError, PrivledgerError
@@ -36,14 +35,20 @@ MOST_FINDINGS = 5_000
 Look = Callable[[Line, State | None], Findings]
 
 
-def chain_findings(store: Store, most: int = 100) -> tuple[list[Finding], str]:
+def chain_findings(store: Store, most: int = 100,
+                   epoch: Epoch | None = None) -> tuple[list[Finding], str]:
     """Every break of the chain, `most` at most, and the hash of the last row.
 
     Says nothing about what the entries mean: `audit` does.
+
+    Args:
+        epoch: of the history, whose bytes are hashed together.
     """
     chain, found = Chain(), list[Finding]()
-    if chain.follow(stepwise("entries checked", StoredRows(store))):
+    begun = epoch is None or epoch.follow(store, chain, None, Remembered())
+    if begun and chain.follow(stepwise("entries checked", StoredRows(store, chain.expected - 1))):
         return [], chain.previous
+    chain = Chain()
     for row in StoredRows(store):
         faults = chain.add(row)
         if faults and len(found) < most:
@@ -184,14 +189,15 @@ class _Audit:
         if self._ended is not None:
             self._ended(grant)
 
-    def _resume(self, epoch: Epoch, rows: Iterator[Row]) -> None:
-        """Check the chain of an epoch's entries, and go on with what they came to."""
+    def _resume(self, epoch: Epoch) -> Iterable[Row]:
+        """Check the chain of an epoch's entries, and go on with what they came to; the rows
+        behind it."""
         sealed, state = epoch.sealed, epoch.state
-        if not self._chain.follow(islice(rows, sealed.entries), self._look) or (
-                (self._chain.expected, self._chain.previous) != (sealed.entries, sealed.head)):
+        kept = Remembered(epoch.efforts, epoch.checkpoint)
+        if not epoch.follow(self._store, self._chain, self._look, kept):
             self._tell(CHAIN, -1, "is not that of the epoch")
         self._seen.efforts, state.ended = epoch.efforts, self._over
-        self.state, self.kept = state, Remembered(epoch.efforts, epoch.checkpoint)
+        self.state, self.kept = state, kept
         for row in epoch.rows:
             line = self._reader.read(*row[:3])
             self.kept.take(row, line.event)
@@ -201,13 +207,13 @@ class _Audit:
         if self._kept is not None and self._kept[0].position < sealed.entries and (
                 checkpoint_mark(*self._kept) != epoch.checkpoint):
             self._tell(CHECKPOINT, -1, "is not that of the epoch")
+        return StoredRows(self._store, sealed.entries - 1)
 
     def run(self, epoch: Epoch | None = None) -> list[Finding]:
-        rows = iter(stepwise("entries verified", StoredRows(self._store) if self._rows is None
-                             else self._rows))
-        if epoch is not None:
-            self._resume(epoch, rows)
-        for row in rows:
+        rows = (self._resume(epoch) if epoch is not None else
+                StoredRows(self._store) if self._rows is None else self._rows)
+        rows = stepwise("entries verified", rows)
+        for row in rows if self.kept is None else self.kept.stored(rows):
             if self._total >= MOST_FINDINGS:
                 self._tell(LIMITS, row[0], f"more than {MOST_FINDINGS} findings before this entry: "
                                            "nothing was read from here on")

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import hmac
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from secrets import token_bytes, token_hex
 
@@ -38,12 +39,16 @@ from privledger.ledger.entries import now, parse_body
 from privledger.ledger.events import Event, Settled
 from privledger.ledger.limits import Efforts
 from privledger.ledger.state import GrantState, State
-from privledger.ledger.store import Row, Store
+from privledger.ledger.store import Chain, Row, Store
 from privledger.numerals import many
 from privledger.reading import write_whole
 
 LEAST = 5000
 """Entries of a history, and behind its last epoch, that are worth another."""
+BLOCK = 4096
+"""Entries that are hashed together where a seal covers them."""
+MOST_BLOCK = 4 << 20
+"""Bytes of such entries: of longer ones each is hashed alone."""
 MOST_EPOCH = 96 << 20
 """Bytes; a history that adds up to more is read whole each time."""
 _MAC, _KEY = 32, "epochs.key"
@@ -81,6 +86,7 @@ class Epoch:
             or drew on a scope, and of what these need. They are read again.
         efforts: what pricing its plans took.
         checkpoint: which one was compared in it; empty if none was. seen: of who went along.
+        blocks: digests of its entries as they are stored, `BLOCK` in each.
     """
 
     sealed: SealedStretch
@@ -89,6 +95,35 @@ class Epoch:
     efforts: Efforts
     checkpoint: str
     seen: Packed
+    blocks: list[bytes]
+
+    def follow(self, store: Store, chain: Chain, look: Callable[[int, str], None] | None,
+               kept: Remembered) -> bool:
+        """Whether every stored byte of the stretch is what it was, and its chain unbroken.
+
+        Args:
+            chain: goes on behind the last of its entries. look: as of `Chain.follow`.
+            kept: takes the blocks, and what does not fill one.
+        """
+        for block in self.blocks:
+            columns = store.columns(chain.expected, BLOCK)
+            if columns is None:
+                break
+            if _digest(columns) != block:
+                return False
+            digests = columns[-1].decode("ascii").split("\n")
+            if look is not None:
+                for place, digest in enumerate(digests, chain.expected):
+                    look(place, digest)
+            chain.expected, chain.previous = chain.expected + BLOCK, digests[-1]
+            kept.blocks.append(block)
+        rest = islice(store.rows(chain.expected - 1), self.sealed.entries - chain.expected)
+        return chain.follow(kept.stored(rest), look) and (
+            (chain.expected, chain.previous) == (self.sealed.entries, self.sealed.head))
+
+
+def _digest(columns: Sequence[bytes]) -> bytes:
+    return sha256(b"".join(sha256(column).digest() for column in columns)).digest()
 
 
 @define
@@ -98,6 +133,28 @@ class Remembered:
     efforts: Efforts = field(factory=Efforts)
     checkpoint: str = ""
     rows: dict[tuple[str, str], list[Row]] = field(factory=dict)
+    blocks: list[bytes] = field(factory=list)
+    _part: list[Row] = field(factory=list)
+    _room: int = field(factory=lambda: MOST_BLOCK)
+
+    def stored(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Rows that are read, of which `blocks` is kept until one is too long."""
+        for row in rows:
+            if self._room > 0:
+                self._part.append(row)
+                self._room -= len(str(row[2]))
+                if len(self._part) == BLOCK:
+                    self._block()
+            yield row
+
+    def _block(self) -> None:
+        """Without a line feed in any text, joined columns stand for these rows alone."""
+        columns = ["\n".join(map(str, column)).encode("utf-8", "replace")
+                   for column in zip(*self._part, strict=True)]
+        self._part, self._room = [], 0
+        if all(column.count(b"\n") == BLOCK - 1 for column in columns):
+            self.blocks.append(_digest(columns))
+            self._room = MOST_BLOCK
 
     def take(self, row: Row, event: Event) -> None:
         """The next row, before the state takes it."""
@@ -172,7 +229,7 @@ def _read(store: Store, data: bytes, key: bytes) -> Epoch | None:
     total, kind, plans = value["efforts"]
     rows = tuple((each[0], each[1], each[2], each[3], each[4]) for each in value["rows"])
     return Epoch(sealed, found[0], rows, Efforts(total, kind, set(plans)), value["checkpoint"],
-                 value["seen"])
+                 value["seen"], value["blocks"])
 
 
 def seal_epoch(store: Store, state: State, kept: Remembered, before: SealedStretch | None,
@@ -194,6 +251,7 @@ def seal_epoch(store: Store, state: State, kept: Remembered, before: SealedStret
         "code": _code(), "entries": entries, "head": state.head, "time": now(), "rows": rows,
         "state": [mark.position, mark.head, mark.state, mark.seal],
         "names": names_text(state.closed), "checkpoint": kept.checkpoint, "seen": seen(),
+        "blocks": kept.blocks,
         "efforts": [kept.efforts.total, kept.efforts.kind, sorted(kept.efforts._seen)]})
     if len(text) + _MAC > MOST_EPOCH:
         return

@@ -29,6 +29,7 @@ from privledger.ledger.checkpoint import (
 from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.decide import Room
 from privledger.ledger.entries import Entry, is_gone, is_whole, lease_is_over, make_entry, now
+from privledger.ledger.epochs import find_epoch
 from privledger.ledger.events import Corrected, Crashed, Event, Granted
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
 from privledger.ledger.state import GrantIsClosed, GrantState, State
@@ -69,13 +70,19 @@ def resumed(store: Store, kept: Checkpoint, text: str) -> tuple[State, Mark] | N
     state, names = found
     if not is_known(store.location, state.uuid, kept.seal):
         return None
+    mark = Mark(state.position, names)
+    return (state, mark) if _goes_on(store, state) else None
+
+
+def _goes_on(store: Store, state: State) -> bool:
+    """Whether the last entry of a state that was kept is there; what comes behind it is folded."""
     entries = store.read(state.position - 1)
     last = entries[0] if entries else None
     if last is None or (last.position, last.hash) != (state.position, state.head) or (
             not is_whole(last)):
-        return None
+        return False
     follow(store, state, entries[1:])
-    return state, Mark(last.position, names)
+    return True
 
 
 def fold_rows(rows: Iterable[Row], *, compact: bool,
@@ -275,6 +282,9 @@ class History:
         kept = self.store.checkpoint()
         found = None if kept is None else resumed(self.store, *kept)
         self._mark.broken = kept is not None
+        epoch = find_epoch(self.store) if found is None else None
+        if epoch is not None and _goes_on(self.store, epoch.state):
+            found = epoch.state, self._mark
         if found is None:
             return self._load_all()
         with self._lock:

@@ -71,6 +71,10 @@ class Store(Protocol):
         The text of a body is empty where it is larger than `limits.MOST_BODY`: it is not fetched.
         """
 
+    def columns(self, first: int, count: int) -> list[bytes] | None:
+        """Positions, kinds, bodies, hashes before and hashes of so many entries, each as texts with
+        line feeds between them; None where these are not all there, are no texts, or are long."""
+
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
         """The checkpoint and all its names, or None; None if larger than `MOST_CHECKPOINT`."""
 
@@ -106,12 +110,13 @@ class Store(Protocol):
 
 @frozen
 class StoredRows:
-    """The rows of a store, from the first. Their number is looked for where progress is shown."""
+    """The rows of a store behind `after`. Their number is looked for where progress is shown."""
 
     store: Store
+    after: int = -1
 
     def __iter__(self) -> Iterator[Row]:
-        return iter(self.store.rows())
+        return iter(self.store.rows(self.after))
 
     def __len__(self) -> int:
         most = 1
@@ -120,7 +125,7 @@ class StoredRows:
         return bisect_left(range(most), True, key=lambda count: not self._has(count))
 
     def _has(self, place: int) -> bool:
-        return next(iter(self.store.rows(after=place - 1)), None) is not None
+        return next(iter(self.store.rows(after=self.after + place)), None) is not None
 
 
 # What a store gives back inside a transaction: nothing counts as written before it was read.

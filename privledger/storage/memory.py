@@ -16,6 +16,10 @@ from privledger.mutex import Mutex, threads
 class Believing:
     """A store that believes all who may write to it, and that is as many as may settle a grant."""
 
+    def columns(self, first: int, count: int) -> list[bytes] | None:
+        """None: read them as rows."""
+        return None
+
     def markable(self, grants: Iterable[str]) -> set[str]:
         """All of them: a writer may say that a holder is gone."""
         return set(grants)

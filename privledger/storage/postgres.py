@@ -266,6 +266,10 @@ class PostgresStore:
             yield from found
             after = found[-1][0]
 
+    def columns(self, first: int, count: int) -> list[bytes] | None:
+        """None: read them as rows."""
+        return None
+
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
         """None: not kept here; a history is folded from its first entry."""
         return None  # not kept here yet

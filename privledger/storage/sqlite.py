@@ -45,6 +45,7 @@ from privledger.storage.sqlite_open import (
     file_vector,
     finish_making,
     is_readable_format,
+    joined_columns,
     last_checkpoint,
     look_at_file,
     make_file,
@@ -260,6 +261,11 @@ class SQLiteStore(Forking, Believing):
                 return
             yield from found
             after = found[-1][0]
+
+    def columns(self, first: int, count: int) -> list[bytes] | None:
+        """Some entries column by column, joined by SQLite itself; see `Store.columns`."""
+        with self._reading("entries") as connection:
+            return joined_columns(connection, first, count)
 
     def checkpoint(self) -> tuple[Checkpoint, str] | None:
         """The checkpoint and the names it needs, as of one moment; see `Store.checkpoint`."""

@@ -142,6 +142,11 @@ _AFTER = ("SELECT position, kind, body, previous, hash FROM entries NOT INDEXED 
           "WHERE position > ? ORDER BY position LIMIT ?")
 _WITHOUT_BODY = ("SELECT position, kind, '', previous, hash FROM entries NOT INDEXED "
                  "WHERE position > ? ORDER BY position LIMIT 1")
+_COLUMNS = ("SELECT count(*), " + " AND ".join(
+    f"min(typeof({name}) = 'text')" for name in ("kind", "body", "previous", "hash")) + ", " +
+    ", ".join(f"CAST(group_concat({name}, char(10)) AS BLOB)"
+              for name in ("position", "kind", "body", "previous", "hash"))
+    + " FROM entries NOT INDEXED WHERE position >= ? AND position < ?")
 
 
 class TooBig(sqlite3.DataError):
@@ -337,6 +342,16 @@ def next_rows(connection: sqlite3.Connection, after: int, location: str) -> list
                 raise LedgerCorrupt(f"{location}: not a ledger, or damaged (entries out of order)")
             after = row[0]
     return found
+
+
+def joined_columns(connection: sqlite3.Connection, first: int, count: int) -> list[bytes] | None:
+    """As `Store.columns`."""
+    try:
+        with at_most(connection, BATCH_BYTES):
+            there, texts, *found = connection.execute(_COLUMNS, (first, first + count)).fetchone()
+    except TooBig:
+        return None
+    return found if texts and there == count else None
 
 
 def every_row(connection: sqlite3.Connection, after: int, location: str) -> list[Row]:

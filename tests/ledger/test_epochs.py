@@ -23,10 +23,10 @@ from privledger.ledger.codec import encode
 from privledger.ledger.entries import GENESIS, text_hash
 from privledger.ledger.epochs import find_epoch
 from privledger.ledger.events import EVENTS
-from privledger.ledger.store import StoredRows
+from privledger.ledger.store import Chain, StoredRows
 from privledger.reports.spend import GrantReports
 from privledger.reports.survey import read_once, survey
-from privledger.storage import MemoryStore, SQLiteStore, store_at
+from privledger.storage import MemoryStore, SQLiteStore, sqlite_open, store_at
 from tests.doctored import doctor
 from tests.ledger.test_checkpoints import STEPS, a_ledger, plain, step
 from tests.ledger.test_golden import FOLDER, FORMATS, TOTALS
@@ -37,6 +37,7 @@ G = pl.Gaussian(50.0)
 @pytest.fixture(autouse=True)
 def early(monkeypatch, tmp_path):
     monkeypatch.setattr(epochs, "LEAST", 4)
+    monkeypatch.setattr(epochs, "BLOCK", 3)
     monkeypatch.setattr(checkpoint, "CADENCE", 6)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
@@ -263,7 +264,8 @@ def test_other_code_reads_everything_again(place, monkeypatch):
 
 @pytest.mark.parametrize(("sql", "rule"), [
     ("UPDATE entries SET body = replace(body, '3', '4') WHERE position = 3", "chain-is-unbroken"),
-    ("UPDATE entries SET hash = replace(hash, 'a', 'b') WHERE position = 5", "chain-is-unbroken"),
+    ("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE position = 5", "chain-is-unbroken"),
+    ("UPDATE entries SET body = body || char(10) WHERE position = 4", "chain-is-unbroken"),
     ("DELETE FROM entries WHERE position = 4", "chain-is-unbroken"),
     ("UPDATE entries SET kind = 'crashed' WHERE position = 4", "chain-is-unbroken"),
     ("DELETE FROM vectors", "vectors-match"),
@@ -275,6 +277,40 @@ def test_what_is_wrong_in_the_sealed_stretch_is_found_as_without_it(place, sql, 
     doctor(place, sql)
     used, rules = found(place)
     assert not used and (rule in rules or not rule)
+
+
+def test_bytes_of_a_sealed_stretch_are_hashed_together(place):
+    """One by one are only those that fill no block, and long ones; a block is of these alone."""
+    store = store_at(place, read_only=True)
+    epoch = find_epoch(store)
+    assert len(epoch.blocks) == epoch.sealed.entries // epochs.BLOCK > 1
+    rows = list(store.rows())
+    digests = [row[4] for row in rows[:epoch.sealed.entries]]
+    for blocks, right in ((epoch.blocks, True), ([], True), (epoch.blocks[:1], True),
+                          (epoch.blocks[:1] * 2, False), (epoch.blocks[::-1], False)):
+        seen, kept = [], epochs.Remembered()
+        assert evolve(epoch, blocks=blocks).follow(
+            store, Chain(), lambda place, digest, seen=seen: seen.append(digest), kept) is right
+        assert not right or (seen == digests and kept.blocks == epoch.blocks)
+    for first, count in ((0, 4), (2, 3), (0, len(rows))):
+        assert store.columns(first, count) == [
+            "\n".join(map(str, column)).encode() for column in zip(
+                *rows[first:first + count], strict=True)]
+    assert store.columns(0, len(rows) + 1) is None
+    store.close()
+
+
+def test_long_entries_are_hashed_one_by_one(place, monkeypatch):
+    monkeypatch.setattr(sqlite_open, "BATCH_BYTES", 600)
+    assert found(place) == (True, [])
+    monkeypatch.setattr(epochs, "_code", lambda: "later")
+    monkeypatch.setattr(epochs, "MOST_BLOCK", 1)
+    assert found(place) == (False, [])
+    store = store_at(place, read_only=True)
+    assert store.columns(0, 3) is None
+    assert find_epoch(store).blocks == []
+    store.close()
+    assert found(place) == (True, [])
 
 
 @pytest.mark.parametrize("more", [(), ("DELETE FROM checkpoint",)])
@@ -314,7 +350,7 @@ def test_it_holds_no_value_of_a_record_and_only_its_owner_reads_it(place, tmp_pa
     assert path.stat().st_mode & 0o777 == 0o600
     value = msgspec.msgpack.decode(path.read_bytes()[32:])
     assert set(value) == {"code", "entries", "head", "time", "rows", "state", "names",
-                          "checkpoint", "seen", "efforts"}
+                          "checkpoint", "seen", "efforts", "blocks"}
 
 
 def test_a_finding_is_never_sealed(place, tmp_path):
