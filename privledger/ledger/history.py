@@ -26,11 +26,20 @@ from privledger.ledger.checkpoint import (
     restore_state,
     take_checkpoint,
 )
+from privledger.ledger.codec import decode
 from privledger.ledger.codec_lines import LineReader
 from privledger.ledger.decide import Room
-from privledger.ledger.entries import Entry, is_gone, is_whole, lease_is_over, make_entry, now
-from privledger.ledger.epochs import find_epoch
-from privledger.ledger.events import Corrected, Crashed, Event, Granted
+from privledger.ledger.entries import (
+    Entry,
+    is_gone,
+    is_whole,
+    lease_is_over,
+    make_entry,
+    now,
+    parse_body,
+)
+from privledger.ledger.epochs import Epoch, Remembered, find_epoch
+from privledger.ledger.events import Corrected, Crashed, Event, Granted, Protected
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
 from privledger.ledger.state import GrantIsClosed, GrantState, State
 from privledger.ledger.store import (
@@ -43,6 +52,7 @@ from privledger.ledger.store import (
     check_spend_vectors,
     read_back,
 )
+from privledger.ledger.view_columns import EndedGrants
 from privledger.reading import stepwise
 
 # What a store keeps -> a state: from its checkpoint, or from the first entry on.
@@ -86,16 +96,18 @@ def _goes_on(store: Store, state: State) -> bool:
 
 
 def fold_rows(rows: Iterable[Row], *, compact: bool,
-              ended: Callable[[GrantState], None] | None = None) -> State | None:
+              ended: Callable[[GrantState], None] | None = None,
+              begun: tuple[State, Chain] | None = None) -> State | None:
     """The state of a whole history, every hash checked; None if there is anything wrong with it.
 
     None also where a compact state is too small. A caller that gets None folds the entries one by
     one, which says what is wrong.
 
     Args:
-        ended: as of `State`.
+        ended: as of `State`. begun: what is known before the first of the rows.
     """
-    state, chain, reader = State(compact=compact, ended=ended), Chain(), LineReader()
+    state, chain = begun or (State(compact=compact, ended=ended), Chain())
+    reader = LineReader()
     try:
         for row in rows:
             if chain.add(row):
@@ -105,6 +117,25 @@ def fold_rows(rows: Iterable[Row], *, compact: bool,
             state.take(cast(Entry, line))
     except (LedgerError, ValueError, TypeError, RecursionError):
         return None
+    return state
+
+
+def state_of(epoch: Epoch, ended: Callable[[GrantState], None],
+             wanted: Callable[[str], bool]) -> State:
+    """The state of an epoch, with its tables, as one that lets go of grants that are over.
+
+    Args:
+        ended: takes those on tables that are `wanted`, as far as they are over; as of `State`.
+    """
+    state, found = epoch.state, {}
+    for row in epoch.rows:
+        if row[1] == "protected":
+            event = cast(Protected, decode(row[1], parse_body(row[2])))
+            found[event.data] = event
+    state.tables = {name: found[name] for name, _ in epoch.seen["tables"]}
+    for grant in EndedGrants.unpacked(epoch.seen["grants"]).each(wanted):
+        ended(grant)
+    state.compact, state.ended = False, ended
     return state
 
 
@@ -316,13 +347,20 @@ class History:
     def _of(self, table: str) -> State | None:
         kept, others = list[GrantState](), set[str]()
 
+        def wanted(data: str) -> bool:
+            return data == table or data not in others
+
         def ended(grant: GrantState) -> None:
-            if grant.event.data == table or grant.event.data not in others:
+            if wanted(grant.event.data):
                 kept.append(grant)
                 others.add(grant.event.data)
 
-        state = fold_rows(stepwise("entries read", StoredRows(self.store)), compact=False,
-                          ended=ended)
+        epoch, chain, begun = find_epoch(self.store), Chain(), None
+        if epoch is not None and epoch.follow(self.store, chain, None, Remembered()):
+            begun = state_of(epoch, ended, wanted), chain
+        state = fold_rows(stepwise("entries read", StoredRows(
+            self.store, -1 if begun is None else chain.expected - 1)), compact=False,
+            ended=ended, begun=begun)
         if state is not None:
             kept += state.grants.values()
             state.grants = {one.grant: one for one in sorted(kept, key=lambda one: one.position)}

@@ -8,7 +8,7 @@ that a full state would give, except that `event.holder` is None: no process hol
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar, cast
 
 from attrs import define, field
@@ -118,6 +118,21 @@ class EndedGrants:
             status, touched, releases) in enumerate(value["ways"])}
         found.kept = list(map(grant_of_values, parse_body(value["kept"])))
         return found
+
+    def each(self, wanted: Callable[[str], bool]) -> Iterator[GrantState]:
+        """The grants on tables that are wanted, asked one by one, without how they ended; those
+        with something of their own last."""
+        ways = list(self._ended)
+        for name, table, time, position, model, way in zip(
+                self._names, self._tables, self._times, self._positions, self._models, self._ways,
+                strict=True):
+            if wanted(table):
+                status, touched, releases = ways[way]
+                event = like(self._granted[model], {
+                    "grant": name, "data": table, "time": time, "holder": None})
+                yield GrantState(name, position, cast(Granted, event),
+                                 "aborted" if status == "aborted" else "settled", releases, touched)
+        yield from (grant for grant in self.kept if wanted(grant.event.data))
 
     def charges(self, state: State) -> tuple[ChargeFigures, ...]:
         """These and those that the state still keeps, in order of the history."""

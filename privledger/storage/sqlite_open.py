@@ -142,11 +142,11 @@ _AFTER = ("SELECT position, kind, body, previous, hash FROM entries NOT INDEXED 
           "WHERE position > ? ORDER BY position LIMIT ?")
 _WITHOUT_BODY = ("SELECT position, kind, '', previous, hash FROM entries NOT INDEXED "
                  "WHERE position > ? ORDER BY position LIMIT 1")
-_COLUMNS = ("SELECT count(*), " + " AND ".join(
-    f"min(typeof({name}) = 'text')" for name in ("kind", "body", "previous", "hash")) + ", " +
-    ", ".join(f"CAST(group_concat({name}, char(10)) AS BLOB)"
-              for name in ("position", "kind", "body", "previous", "hash"))
-    + " FROM entries NOT INDEXED WHERE position >= ? AND position < ?")
+_COLUMNS = ("SELECT count(*), min({}), {} FROM entries NOT INDEXED "
+            "WHERE position >= ? AND position < ?").format(
+    " AND ".join(f"typeof({name}) = 'text'" for name in ("kind", "body", "previous", "hash")),
+    ", ".join(f"CAST(group_concat({name}, '\n') AS BLOB)"
+              for name in ("position", "kind", "body", "previous", "hash")))
 
 
 class TooBig(sqlite3.DataError):

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.cli import main
 from privledger.graph import canonical
-from privledger.ledger import checkpoint, epochs
+from privledger.ledger import History, checkpoint, epochs, history
 from privledger.ledger.codec import encode
 from privledger.ledger.entries import GENESIS, text_hash
 from privledger.ledger.epochs import find_epoch
 from privledger.ledger.events import EVENTS
 from privledger.ledger.store import Chain, StoredRows
+from privledger.ledger.view_records import data_names, record_spend
 from privledger.reports.spend import GrantReports
 from privledger.reports.survey import read_once, survey
 from privledger.storage import MemoryStore, SQLiteStore, sqlite_open, store_at
@@ -62,10 +63,30 @@ def told(store, *, whole, at=0, head=None):
             evolve(short, sealed=None, past=None))
 
 
+def of_records(store, name):
+    """What the first records of a table spent, or why that is not said."""
+    try:
+        state = History(store, writable=False).full(name)
+    except pl.errors.PrivledgerError as error:
+        return str(error)
+    found = []
+    for row in range(3):
+        try:
+            found.append(record_spend(store, state, row, name))
+        except pl.errors.PrivledgerError as error:
+            found.append(str(error))
+    return found, data_names(state), list(state.tables)
+
+
 def check(store, at=0, head=None):
     """That an epoch changes no word; whether one was used."""
     used = read_once(store).view
     assert told(store, whole=False, at=at, head=head) == told(store, whole=True, at=at, head=head)
+    names = [] if used is None else sorted({one.table for one in used.charges})
+    found = [of_records(store, name) for name in names]
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr(history, "find_epoch", lambda store: None)
+        assert found == [of_records(store, name) for name in names]
     return used is not None and used.sealed is not None
 
 
