@@ -13,7 +13,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import islice
 from typing import Any, TypeVar, cast
 
 from attrs import astuple, field, frozen
@@ -150,11 +149,14 @@ class MadeReleases(Mapping[str, tuple[ReleaseLine, ...]]):
         found = cls()
         kinds = [tuple(ReleaseLine(*line) for line in part) for part in value["kinds"]]
         found._alone = {id(part): (part,) for part in kinds}
-        parts = map(kinds.__getitem__, array("i", value["parts"]))
-        same: dict[tuple[int, ...], tuple[tuple[ReleaseLine, ...], ...]] = {}
+        places, begin = memoryview(value["parts"]).cast("i"), 0
+        same: dict[bytes, tuple[tuple[ReleaseLine, ...], ...]] = {}
         for name, count in zip(value["names"], array("i", value["counts"]), strict=True):
-            some = tuple(islice(parts, count))
-            found._parts[name] = same.setdefault(tuple(map(id, some)), some)
+            some = places[begin:begin + count]
+            begin, key = begin + count, some.tobytes()
+            if key not in same:
+                same[key] = tuple(map(kinds.__getitem__, some))
+            found._parts[name] = same[key]
         found.unread = set(value["unread"])
         return found
 
@@ -412,7 +414,7 @@ class View:
         the learners that drew on it.
         """
         if aspect not in self._parts:
-            self._parts[aspect] = grouped_charges(self.charges, aspect, self.rule, self.vouched)
+            self._parts[aspect] = grouped_charges(self.charges, aspect, self.rule, self._vouched)
         return self._parts[aspect]
 
     @property

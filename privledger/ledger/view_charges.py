@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from attrs import define, field, frozen
@@ -293,27 +293,26 @@ def charges_of(state: State) -> tuple[ChargeFigures, ...]:
 
 
 def grouped_charges(charges: Iterable[ChargeFigures], aspect: str, rule: FilterRule | None,
-            asserted: Callable[[ChargeFigures], bool] | None = None) -> dict[str, Part]:
+                    asserted: Container[str] = ()) -> dict[str, Part]:
     """Charges added up by one of `ASPECTS`, or by `label:KEY`, dearest first. Nothing is left out
     or counted twice.
 
     What was handed back has no part of its own: it counts nothing.
 
     Args:
-        asserted: whether an unverified claim is in a charge; by its plan, if None.
+        asserted: names of charges with an unverified claim.
     """
     name_of = aspect_of(aspect)
-    sums: dict[str, tuple[int, int, int, bool]] = {}
+    sums: dict[str, list[int]] = {}
     for one in charges:
-        if one.handed_back:
-            continue
-        name = name_of(one)
-        units, delta_units, grants, claimed = sums.get(name, (0, 0, 0, False))
-        sums[name] = (units + one.amount.units, delta_units + one.amount.delta_units,
-                      grants + one.grants,
-                      claimed or (bool(one.claims) if asserted is None else asserted(one)))
+        if not one.handed_back:
+            part, amount = sums.setdefault(name_of(one), [0, 0, 0, False]), one.amount
+            part[0] += amount.units
+            part[1] += amount.delta_units
+            part[2] += one.grants
+            part[3] |= one.name in asserted
     ranked = sorted(sums.items(), key=lambda item: (-item[1][0], -item[1][1], item[0]))
-    return {name: Part(name, Amount(units, delta_units, rule), grants, claimed)
+    return {name: Part(name, Amount(units, delta_units, rule), grants, bool(claimed))
             for name, (units, delta_units, grants, claimed) in ranked}
 
 
@@ -334,7 +333,7 @@ def aspect_of(aspect: str) -> Callable[[ChargeFigures], str]:
 def table_spends(charges: Iterable[ChargeFigures], rule: FilterRule | None,
                  rows: Mapping[str, int | None]) -> tuple[TableSpend, ...]:
     """What every table with a charge lost, dearest first. An unused scope cost no table."""
-    parts = grouped_charges(charges, "table", rule, lambda one: False)
+    parts = grouped_charges(charges, "table", rule)
     return tuple(TableSpend(name, part.amount.epsilon.value, part.amount.delta.value,
                             rows.get(name))
                  for name, part in parts.items()
