@@ -11,13 +11,11 @@ import pytest
 import privledger as pl
 from privledger.broker import DEFAULTS, RemoteLearner
 from privledger.broker.sandbox import BROKEN
+from tests.worlds import schema_of
 
 PLUGINS = Path(__file__).parent / "plugins"
 SECRET = 0.3141592653589793
-SCHEMA = pl.Schema("tiny", (
-    pl.Column("x", "numeric", "feature", 0.0, 1.0),
-    pl.Column("label", "categorical", "target", categories=("no", "yes")),
-))
+SCHEMA = schema_of("tiny", {"x": (0.0, 1.0)}, label=["no", "yes"])
 
 
 def point(name: str, module: str = "hostile") -> EntryPoint:

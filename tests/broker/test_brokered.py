@@ -1,7 +1,5 @@
 """A learner in its own process gives what it gives in the owner's."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -20,6 +18,7 @@ from privledger.broker.sandbox import BROKEN
 from privledger.cli import main
 from privledger.plugins import find_learner
 from tests.bodies import body_of
+from tests.worlds import schema_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -32,9 +31,7 @@ def simulated():
 @pytest.fixture
 def tiny_simulated():
     def make():
-        schema = pl.Schema("tiny", (
-            pl.Column("x", "numeric", "feature", 0.0, 1.0),
-            pl.Column("label", "categorical", "target", categories=("no", "yes"))))
+        schema = schema_of("tiny", {"x": (0.0, 1.0)}, label=["no", "yes"])
         ledger = simulated()
         x = np.random.default_rng(0).random(300)
         return ledger, ledger.protect({"x": x}, np.where(x > 0.4, "yes", "no"), schema, name="p")
@@ -199,8 +196,7 @@ def test_a_learner_in_a_package_beside_the_data(tmp_path, monkeypatch):
     """Only the package itself can be read, not the folder it lies in."""
     package = tmp_path / "beside"
     package.mkdir()
-    (package / "__init__.py").write_text(
-        "from beside.learner import Beside\n", encoding="utf-8")
+    (package / "__init__.py").write_text("from beside.learner import Beside\n", encoding="utf-8")
     (package / "learner.py").write_text(
         "import os\nfrom pathlib import Path\nimport privledger as pl\n\n\n"
         "class Beside:\n"
@@ -214,8 +210,7 @@ def test_a_learner_in_a_package_beside_the_data(tmp_path, monkeypatch):
         "        return [float(len(seen))] * len(X)\n", encoding="utf-8")
     (tmp_path / "rows.csv").write_text("size,target\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    schema = pl.Schema("s", (pl.Column("size", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("target", "numeric", "target", 0.0, 1.0)))
+    schema = schema_of("s", {"size": (0.0, 1.0)}, target=(0.0, 1.0))
     point = EntryPoint("beside", "beside:Beside", "privledger.learners")
     try:
         learner = RemoteLearner.start(point, {}, schema, "add_remove",

@@ -1,7 +1,5 @@
 """Hostile learners: what they try is refused by the kernel or by the owner's side."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -17,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent / "plugins"))
 import hostile
 
 from tests.bodies import body_of
+from tests.worlds import protected, refused, schema_of
 
 sys.path.pop(0)
 SECRET = 0.3141592653589793
@@ -26,10 +25,7 @@ LIES = sorted({*hostile.Liar().lies({"noise_multiplier": 1.0}),
                "filter_not_reserved",
                "before_a_grant", "before_a_grant_filtered", "after_the_grant"})
 ROWS = {"x": [0.5]}
-SCHEMA = pl.Schema("tiny", (
-    pl.Column("x", "numeric", "feature", 0.0, 1.0),
-    pl.Column("label", "categorical", "target", categories=("no", "yes")),
-))
+SCHEMA = schema_of("tiny", {"x": (0.0, 1.0)}, label=["no", "yes"])
 BROKEN = sorted(name[3:] for name in vars(hostile.Breaking) if name.startswith("do_"))
 KEPT = {"outcome": None, "lies": None}
 
@@ -85,8 +81,7 @@ def test_the_attacks_work_where_nothing_confines_them(tmp_path):
     file.write_text("x\n", encoding="utf-8")
     tried = hostile.attacks({"data": str(file), "ledger": str(file), "parent": os.getpid(),
                              "secret": 0.25})
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6))
-    rows = ledger.protect({"x": [0.25]}, ["no"], SCHEMA)
+    _, rows = protected(pl.Budget(1.0, 1e-6), {"x": [0.25]}, ["no"], SCHEMA)
     for name in ("read_data", "read_ledger", "size_of_data", "list_data_folder", "udp",
                  "read_data_in_a_thread", "subprocess", "system", "write_tmp", "objects_with_rows",
                  "parent_environment", "socketpair", "nameless_file"):
@@ -134,8 +129,7 @@ def test_a_broken_conversation_keeps_the_charge(start, tiny, what):
     learner = start("Breaking", what=what)
     if what == "silence":
         learner._channel.patience = 1.0
-    with pytest.raises(pl.errors.IsolationError):
-        learner.fit(data)
+    refused(pl.errors.IsolationError, lambda: learner.fit(data))
     assert learner._process.poll() is not None
     (grant,) = ledger.state.grants.values()
     assert (grant.status, grant.touched, grant.releases) == ("settled", True, 1)
@@ -144,8 +138,7 @@ def test_a_broken_conversation_keeps_the_charge(start, tiny, what):
 
 
 def test_a_refusal_is_the_ledgers_own(start):
-    ledger = pl.Ledger.create(None, budget=pl.Budget(0.5, 1e-6))
-    data = ledger.protect({"x": [0.5]}, ["no"], SCHEMA)
+    _, data = protected(pl.Budget(0.5, 1e-6), {"x": [0.5]}, ["no"], SCHEMA)
     with pytest.raises(pl.BudgetExceeded) as caught:
         start("Plain").fit(data)
     assert caught.value.left == pytest.approx(0.5, rel=1e-6)
@@ -161,13 +154,11 @@ def test_only_fit_may_ask(start, tiny):
 
 
 def test_a_parameter_that_it_does_not_know_is_refused_by_name(start):
-    with pytest.raises(pl.errors.InvalidPlan, match="unknown"):
-        start("Plain", unknown=3)
+    refused(pl.errors.InvalidPlan, lambda: start("Plain", unknown=3), match="unknown")
 
 
 def test_a_learner_that_is_not_there(start):
-    with pytest.raises(pl.errors.IsolationError, match="Missing"):
-        start("Missing")
+    refused(pl.errors.IsolationError, lambda: start("Missing"), match="Missing")
 
 
 @pytest.mark.parametrize("what", ["short", "lists", "nothing"])
@@ -175,8 +166,7 @@ def test_predictions_are_labels_one_for_each_row(start, tiny, what):
     learner = start("Careless", what=what).fit(tiny[1])
     (grant,) = tiny[0].state.grants.values()
     assert (grant.status, grant.releases) == ("settled", 1)  # though it was left open
-    with pytest.raises(pl.errors.IsolationError):
-        learner.predict({"x": [0.5, 0.25]})
+    refused(pl.errors.IsolationError, lambda: learner.predict({"x": [0.5, 0.25]}))
 
 
 def test_a_private_file_below_readable_folders_is_refused_before_anything_starts(start, tmp_path):

@@ -1,8 +1,6 @@
 """Every mechanism that is released: the same from a confined process, from chunks and from memory,
 accepted by both verifiers, and found by both if one number of it was changed."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.metadata import EntryPoint

@@ -1,7 +1,5 @@
 """Every shipped learner trains in its own process, is kept, and predicts from the file."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -25,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "models"))
 from kept_learners import CLASSES, LEARNERS, table
 
 from tests.bodies import body_of
+from tests.worlds import protected, refused
 
 sys.path.pop(0)
 SHORT = ("sgbdt-regressor", "label-private-classifier")
@@ -33,8 +32,7 @@ VARIANTS = [
     *(pytest.param(name, {}, marks=() if name in SHORT else pytest.mark.slow)
       for name in LEARNERS),
     *(pytest.param("private-ensemble-classifier", {"setting": setting}, marks=pytest.mark.slow)
-      for setting in ("sspe1", "sspe2", "pte")),
-]
+      for setting in ("sspe1", "sspe2", "pte"))]
 
 
 def relation_of(name, more):
@@ -101,9 +99,8 @@ def test_labels_are_answered_as_in_the_owners_process():
     for make in (lambda: pl.load_learner(name)(epsilon=5.0, schema=schema, random_state=3,
                                                mode="simulation", **params),
                  lambda: remote(name, {"random_state": 3, "mode": "simulation"})[0]):
-        ledger = pl.Ledger.create(None, budget=pl.Budget(5.0, 0.0), relation="replace_label",
-                                  mode="simulation", seed=5)
-        data = ledger.protect(X, y, schema, public_features=True)
+        _, data = protected(pl.Budget(5.0, 0.0), X, y, schema, relation="replace_label",
+                            mode="simulation", seed=5, public_features=True)
         learner = make()
         found.append(learner.fit(data).predict(X))
         if isinstance(learner, RemoteLearner):
@@ -128,8 +125,7 @@ def test_a_hostile_model_is_refused(start, tiny, what, error):
     """Whatever a learner's process sends is read by the same closed reader."""
     learner = start("OddModel", what=what)
     learner.fit(tiny[1])
-    with pytest.raises(error):
-        learner.keep(ModelFacts("odd", tiny[1].schema, "add_remove"))
+    refused(error, lambda: learner.keep(ModelFacts("odd", tiny[1].schema, "add_remove")))
 
 
 def test_what_a_learner_says_about_its_model_is_not_believed(start, tiny):
@@ -148,6 +144,5 @@ def test_a_kept_model_is_built_by_the_registered_class_only(tmp_path):
     learner = pl.load_learner(name)(epsilon=5.0, delta=1e-6, schema=schema, n_trees=2)
     pl.save_model(learner.fit(*table(schema)), tmp_path / "m")
     made = read_model(tmp_path / "m")
-    with pytest.raises(pl.errors.ModelError):
-        revived(made, pl.load_learner("dpboost-regressor"))
+    refused(pl.errors.ModelError, lambda: revived(made, pl.load_learner("dpboost-regressor")))
     assert CLASSES.task == "classification"

@@ -1,7 +1,5 @@
 """What a learner's process may use up: every limit has a default, an option and a typed end."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -19,13 +17,13 @@ from privledger.graph import fold
 from privledger.tables.values import array_out
 from tests.all_cases import all_cases
 from tests.bodies import body_of
+from tests.worlds import protected, refused, schema_of
 
 ROWS = {"x": [0.5]}
 SMALL = {
     "cpu_seconds": 0.5, "memory_mb": 1500, "threads": 20, "total_seconds": 0.5,
     "silence_seconds": 0.5, "message_mb": 2, "traffic_mb": 8, "plan_nodes": 20_000,
-    "pricing_seconds": 0.3,
-}
+    "pricing_seconds": 0.3}
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -74,8 +72,7 @@ def test_every_limit_is_stated_and_checked(name):
 
 
 def test_an_unknown_limit_is_refused_by_name():
-    with pytest.raises(pl.errors.InvalidPlan, match="one of silence_seconds"):
-        Limits.of({"cpu": 5})
+    refused(pl.errors.InvalidPlan, lambda: Limits.of({"cpu": 5}), match="one of silence_seconds")
 
 
 @pytest.mark.parametrize("depth", [101, 200, 5000])
@@ -120,13 +117,11 @@ def test_an_answer_that_no_message_carries_is_not_worked_out(tiny):
 def test_an_answer_for_every_row_that_no_message_carries_is_not_charged(kind):
     """The check knew sums and choices only: one answer for each row was charged, then refused.
     And numbers travel in base64, 4 bytes for 3."""
-    schema = pl.Schema("long", (pl.Column("c", "categorical", "feature", categories=("a", "b")),
-                                pl.Column("y", "categorical", "target", categories=("a", "b"))))
+    schema = schema_of("long", {"c": ["a", "b"]}, y=["a", "b"])
     n = 110_000  # 8 n bytes are within 1 MiB, 32 n / 3 are not
     relation = "replace_one" if kind in ("responses", "numbers") else "replace_label"
-    ledger = pl.Ledger.create(None, budget=pl.Budget(30.0, 1e-6), relation=relation)
-    data = ledger.protect({"c": np.full(n, "a")}, np.full(n, "a"), schema,
-                          public_features=relation == "replace_label")
+    ledger, data = protected(pl.Budget(30.0, 1e-6), {"c": np.full(n, "a")}, np.full(n, "a"), schema,
+                             relation=relation, public_features=relation == "replace_label")
     server = Server(data, "x", purse=ResourceLimits(Limits.of({"message_mb": 1})))
     leaf = pl.Gaussian(2.0) if kind == "numbers" else pl.RandomizedResponse(0.3, 2)
     wrap = {"numbers": pl.nodes.AsReplaceOne, "responses": lambda node: node}.get(
@@ -154,9 +149,7 @@ def team_ledger():
     ledger = pl.Ledger.create(None, budget=pl.Budget(3.0, 1e-6), caps=[
         pl.Cap(pl.Budget(1.0, 1e-6), labels={"team": "a"}),
         pl.Cap(pl.Budget(2.0, 1e-6), labels={"team": "b"})])
-    schema = pl.Schema("tiny", (
-        pl.Column("x", "numeric", "feature", 0.0, 1.0),
-        pl.Column("label", "categorical", "target", categories=("no", "yes"))))
+    schema = schema_of("tiny", {"x": (0.0, 1.0)}, label=["no", "yes"])
     return ledger, ledger.protect({"x": [0.1, 0.9]}, ["no", "yes"], schema)
 
 
@@ -166,16 +159,14 @@ def test_the_owners_labels_are_on_every_grant(start):
     start("Plain", labels={"team": "a"}).fit(data)
     (grant,) = ledger.state.grants.values()
     assert body_of(grant)["labels"] == {"team": "a"}
-    with pytest.raises(pl.BudgetExceeded):
-        start("Plain", labels={"team": "a"}).fit(data)
+    refused(pl.BudgetExceeded, lambda: start("Plain", labels={"team": "a"}).fit(data))
     start("Plain", labels={"team": "b"}).fit(data)
     assert 1.0 < ledger.spent < 2.0
 
 
 @all_cases("message", [
     {"labels": {"team": "b"}}, {"labels": {"team": "a"}}, {"labels": [["team", "b"]]},
-    {"labels": "team"}, {"lease": 1.0}, {"lease": 0}, {"delta": 0.5}, {"delta": True},
-])
+    {"labels": "team"}, {"lease": 1.0}, {"lease": 0}, {"delta": 0.5}, {"delta": True}])
 def test_what_the_owner_says_cannot_be_said_by_a_learner(message):
     ledger, data = team_ledger()
     server = Server(data, "x", {"team": "a"})
@@ -207,17 +198,14 @@ def test_a_scope_of_somebody_else_cannot_be_drawn_on_by_its_name(start, tiny):
 
 def test_limits_hold_for_a_learner_that_is_only_loaded(start):
     """Its plan is made and asked for before anything is granted."""
-    with pytest.raises(IsolationLimit, match="plan_nodes"):
-        start("ManyNodes", patience=None)
+    refused(IsolationLimit, lambda: start("ManyNodes", patience=None), match="plan_nodes")
 
 
 def test_no_process_is_left(start, tiny):
     learner = start("Wasteful", what="silence_seconds")
     learner._channel.patience = 0.3
-    with pytest.raises(IsolationLimit):
-        learner.fit(tiny[1])
-    with pytest.raises(ProcessLookupError):
-        os.kill(learner._process.pid, 0)
+    refused(IsolationLimit, lambda: learner.fit(tiny[1]))
+    refused(ProcessLookupError, lambda: os.kill(learner._process.pid, 0))
 
 
 def test_a_request_finds_the_price_that_was_made_before_its_lock(tiny, monkeypatch):

@@ -1,7 +1,5 @@
 """A confined learner's request waits as long as the ledger's owner said, and never by its own."""
 
-from __future__ import annotations
-
 import threading
 import time
 
@@ -10,6 +8,7 @@ import pytest
 import privledger as pl
 from privledger.broker.server import Server
 from tests.bodies import body_of
+from tests.worlds import refused
 
 ALL = pl.Gaussian(1.6)
 
@@ -94,10 +93,8 @@ def test_a_fit_in_this_process_waits_too_and_an_answer_does_not(tiny):
     first = held(ledger, data)
     ledger.wait = 240.0
     begun = time.monotonic()
-    with pytest.raises(pl.BudgetExceeded):
-        ledger.answer(ALL, data.count())
-    with pytest.raises(pl.BudgetExceeded):
-        data.ledger.request(ALL, data, wait=0.0)
+    refused(pl.BudgetExceeded, lambda: ledger.answer(ALL, data.count()),
+            lambda: data.ledger.request(ALL, data, wait=0.0))
     assert time.monotonic() - begun < 120
     thread = later(lambda: first.close(failed=RuntimeError))
     with data.ledger.request(ALL, data) as session:

@@ -1,7 +1,5 @@
 """Messages: every kind has an entry, what is read is what was written, nonsense is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -23,6 +21,7 @@ from privledger.broker.wire import WireDescriber, WireReader
 from privledger.questions import CustomScores, Query, Votes, closed_set
 from privledger.questions.closed_set import parts_of
 from privledger.tables.values import array_in, array_out
+from tests.worlds import protected, refused, schema_of
 
 KINDS = {kind.__name__: kind for kind in (
     *closed_set.QUESTIONS, *closed_set.BLOCKS, *closed_set.NUMBERED)}
@@ -30,8 +29,7 @@ KINDS = {kind.__name__: kind for kind in (
 
 def test_every_kind_has_a_name_of_its_own():
     """Messages carry names: two kinds of one name would be read as each other."""
-    assert len(KINDS) == len(
-        {*closed_set.QUESTIONS, *closed_set.BLOCKS, *closed_set.NUMBERED})
+    assert len(KINDS) == len({*closed_set.QUESTIONS, *closed_set.BLOCKS, *closed_set.NUMBERED})
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
@@ -99,9 +97,7 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dic
 def test_no_message_reads_a_row_or_raises(messages):
     """Whatever is said before a grant: an answer in JSON, and the vault stays shut."""
     ledger = pl.Ledger.create(None, budget=pl.Budget(1e-9, 0.0))
-    data = ledger.protect({"x": [0.5]}, [0.5], pl.Schema("s", (
-        pl.Column("x", "numeric", "feature", 0.0, 1.0),
-        pl.Column("y", "numeric", "target", 0.0, 1.0))))
+    data = ledger.protect({"x": [0.5]}, [0.5], schema_of("s", {"x": (0.0, 1.0)}, y=(0.0, 1.0)))
     server = Server(data, "anybody")
     for message in messages:
         json.dumps(server.answer(message), allow_nan=False)
@@ -162,8 +158,7 @@ def test_who_does_not_read_is_given_up(pair):
     b"\0\0\0\x08{\"a\":NaN", b"\0\0\0\x02\x80\x04", b"\0\0\0\x09{\"a\":1}"])
 def test_a_message_that_breaks_the_rules_ends_the_conversation(pair, data):
     os.write(pair[1].output, data)
-    with pytest.raises(pl.errors.IsolationError):
-        pair[0].receive()
+    refused(pl.errors.IsolationError, lambda: pair[0].receive())
 
 
 def run(program, arch, number, arguments=()):
@@ -227,8 +222,7 @@ DANGEROUS = {
     "linkat": (265, 37), "symlink": (88, None), "symlinkat": (266, 36), "chmod": (90, None),
     "fchmod": (91, 52), "fchmodat": (268, 53), "prctl": (157, 167), "openat2": (437, 437),
     "rt_sigqueueinfo": (129, 138), "bpf": (321, 280), "keyctl": (250, 219),
-    "sendmsg": (46, 211), "mknodat": (259, 33), "sysinfo": (99, 179), "shmget": (29, 194),
-}
+    "sendmsg": (46, 211), "mknodat": (259, 33), "sysinfo": (99, 179), "shmget": (29, 194)}
 HEADERS = {"x86_64": ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", r"__NR_(\w+)\s+(\d+)"),
            "aarch64": ("/usr/include/asm-generic/unistd.h", r"__NR(?:3264)?_(\w+)\s+(\d+)")}
 
@@ -259,9 +253,7 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine):
 
 
 def test_choices_arrive_as_they_were_described():
-    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("c", "categorical", "feature", categories=("a", "b")),
-                             pl.Column("t", "categorical", "target", categories=("n", "p"))))
+    schema = schema_of("s", {"x": (0.0, 1.0), "c": ["a", "b"]}, t=["n", "p"])
     ledger = pl.Ledger.create(None, budget=pl.Budget(10.0, 0.0))
     owner = ledger.protect({"x": [0.1, 0.9], "c": ["a", "b"]}, ["n", "p"], schema)
     vault = Elsewhere("s", schema)
@@ -275,8 +267,7 @@ def test_choices_arrive_as_they_were_described():
         child.choose(tree, "squared_error", among="features",
                      labels=pl.questions.CategoryCells("", 2),
                      allowed=np.array([[True, False], [True, True]])),
-        child.choose(tree, "gain", among="features", gradient=running.gradient(0.5), penalty=2.0),
-    ):
+        child.choose(tree, "gain", among="features", gradient=running.gradient(0.5), penalty=2.0)):
         sent = json.loads(json.dumps(describer.query(asked)))
         reader.learn(json.loads(json.dumps(describer.new())))
         found = reader.query(sent)
@@ -294,8 +285,7 @@ def test_choices_arrive_as_they_were_described():
 
 def test_every_field_of_a_block_arrives():
     """A field that is lost on the way could make a release quieter than it was described."""
-    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("t", "categorical", "target", categories=("n", "p", "q"))))
+    schema = schema_of("s", {"x": (0.0, 1.0)}, t=["n", "p", "q"])
     vault = Elsewhere("s", schema)
     child = pl.Dataset(schema, vault)
     describer, reader = WireDescriber(vault, schema), WireReader(pl.Dataset(schema, vault))
@@ -323,10 +313,8 @@ def test_every_field_of_a_block_arrives():
 
 
 def test_label_choices_arrive_as_they_were_described():
-    schema = pl.Schema("s", (pl.Column("x", "numeric", "feature", 0.0, 1.0),
-                             pl.Column("t", "categorical", "target", categories=("n", "p"))))
-    ledger = pl.Ledger.create(None, budget=pl.Budget(1e4, 0.0))
-    owner = ledger.protect({"x": [0.1, 0.9]}, ["n", "p"], schema)
+    schema = schema_of("s", {"x": (0.0, 1.0)}, t=["n", "p"])
+    ledger, owner = protected(pl.Budget(1e4, 0.0), {"x": [0.1, 0.9]}, ["n", "p"], schema)
     vault = Elsewhere("s", schema)
     child = pl.Dataset(schema, vault)
     describer, reader = WireDescriber(vault, schema), WireReader(owner)

@@ -1,7 +1,5 @@
 """What workers of the tests are asked: in a module, because they load it by name."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

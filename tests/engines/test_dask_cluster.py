@@ -1,7 +1,5 @@
 """A Dask cluster answers as this process does, tells nobody anything, and may lose workers."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
@@ -25,6 +23,7 @@ from privledger.questions.tallies import Tabled
 from tests.all_cases import all_cases
 from tests.engines import asked
 from tests.engines.conftest import Processes
+from tests.worlds import refused
 
 pytest.importorskip("distributed")
 N = 700
@@ -169,10 +168,8 @@ def test_another_client_is_refused_before_anything_is_read(client, processes):
     ledger = simulation()
     data = protected(ledger, engine)
     with processes.client():
-        with pytest.raises(EngineError, match="another client"):
-            pl.engines.Dask(client)
-        with pytest.raises(EngineError, match="another client"):
-            asking(ledger, data)
+        refused(EngineError, lambda: pl.engines.Dask(client), lambda: asking(ledger, data),
+                match="another client")
     assert ledger.spent == pytest.approx(1.0)
 
 
@@ -184,8 +181,7 @@ def test_a_spool_that_workers_do_not_see(client, tmp_path, monkeypatch):
     true = module.Sealed
     monkeypatch.setattr(module, "Sealed",
                         lambda path, *more: true(str(tmp_path / "elsewhere"), *more))
-    with pytest.raises(EngineError, match="not answered"):
-        asking(ledger, data)
+    refused(EngineError, lambda: asking(ledger, data), match="not answered")
     assert ledger.spent == pytest.approx(1.0)
 
 
@@ -224,16 +220,14 @@ def test_what_crosses_a_network_unencrypted(address, exposed):
 
 def test_a_cluster_on_a_network_needs_certificates(client, monkeypatch):
     monkeypatch.setattr(module, "is_exposed", lambda address: True)
-    with pytest.raises(EngineError, match="TLS"):
-        pl.engines.Dask(client)
+    refused(EngineError, lambda: pl.engines.Dask(client), match="TLS")
     assert pl.engines.Dask(client, allow_unencrypted=True).workers >= 1
 
 
 @pytest.mark.parametrize("name", ["patience", "chunk_rows"])
 @pytest.mark.parametrize("value", [0, -1, True, "1", float("nan"), float("inf"), None])
 def test_every_number_is_checked(client, name, value):
-    with pytest.raises(InvalidValue):
-        pl.engines.Dask(client, **{name: value})
+    refused(InvalidValue, lambda: pl.engines.Dask(client, **{name: value}))
 
 
 def test_a_cluster_that_does_not_start_says_what_a_script_needs(monkeypatch):
@@ -248,21 +242,18 @@ def test_a_cluster_that_does_not_start_says_what_a_script_needs(monkeypatch):
 
 @pytest.mark.parametrize("given", [None, "tcp://127.0.0.1:1", object()])
 def test_anything_but_a_client_is_refused(given):
-    with pytest.raises(InvalidValue, match="client"):
-        pl.engines.Dask(given)
+    refused(InvalidValue, lambda: pl.engines.Dask(given), match="client")
 
 
 @pytest.mark.parametrize("given", [1, None, "yes"])
 def test_encryption_is_not_switched_off_by_accident(client, given):
-    with pytest.raises(InvalidValue):
-        pl.engines.Dask(client, allow_unencrypted=given)
+    refused(InvalidValue, lambda: pl.engines.Dask(client, allow_unencrypted=given))
 
 
 def test_whoever_has_no_certificate_is_turned_away(processes):
     from distributed import Client
 
-    with pytest.raises(OSError):
-        Client(f"tcp://127.0.0.1:{_port(processes)}", timeout=2)
+    refused(OSError, lambda: Client(f"tcp://127.0.0.1:{_port(processes)}", timeout=2))
 
 
 def _port(processes):
@@ -276,8 +267,7 @@ def _port(processes):
 def test_patience_ends(client):
     ledger = simulation()
     data = protected(ledger, pl.engines.Dask(client, patience=0.2))
-    with pytest.raises(EngineError, match="in time"):
-        asking(ledger, data, asked.is_slow)
+    refused(EngineError, lambda: asking(ledger, data, asked.is_slow), match="in time")
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ SAFE = {  # the function that starts one -> what keeps the current folder out
     "privledger.engines.local": '"-I", "-S", "-B", "-c", _BOOT',
     "privledger.broker.remote": '"-I", "-S", "-B", str(BOOT)',
     "privledger.engines.engine_choice": '_SAFE: "1"',
-    "privledger_papers.running": 'os.environ["PYTHONSAFEPATH"] = "1"',
-}
+    "privledger_papers.running": 'os.environ["PYTHONSAFEPATH"] = "1"'}
 STARTS = {"Popen", "run", "call", "check_call", "check_output", "system", "popen", "execv",
           "execve", "execvp", "posix_spawn", "spawnv", "get_context", "ProcessPoolExecutor",
           "LocalCluster", "Nanny", "set_start_method", "Pool", "Process",

@@ -1,7 +1,5 @@
 """An executor of processes answers what memory answers, and says what it cannot do."""
 
-from __future__ import annotations
-
 import os
 import signal
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -15,6 +13,7 @@ from privledger.errors import EngineError
 from tests.engines import asked
 from tests.engines.test_dask_cluster import asking, numbers, protected, simulation, work
 from tests.engines.test_dask_cluster import heard as heard
+from tests.worlds import refused
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +62,11 @@ class Deaf(Executor):
 def test_one_that_never_answers_is_not_waited_for():
     ledger = simulation()
     data = protected(ledger, pl.engines.Pool(Deaf(), 1, patience=0.01))
-    with pytest.raises(EngineError, match="in time"):
-        asking(ledger, data)
+    refused(EngineError, lambda: asking(ledger, data), match="in time")
 
 
 @pytest.mark.parametrize("make", [
     lambda: None, lambda: ThreadPoolExecutor(1),
     lambda: ProcessPoolExecutor(1, mp_context=get_context("fork"))])
 def test_threads_and_forks_are_no_processes_of_their_own(make):
-    with pytest.raises(pl.InvalidValue, match="executor"):
-        pl.engines.Pool(make(), 1)
+    refused(pl.InvalidValue, lambda: pl.engines.Pool(make(), 1), match="executor")

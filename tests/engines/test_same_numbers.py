@@ -5,29 +5,14 @@ by an engine that loses, doubles, delays and repeats. What `finish` is handed is
 array, and so is what every record paid.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import attrs
 import numpy as np
+import privledger_learners as learners
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privledger_learners import (
-    DPSIS,
-    DiPriMeForestClassifier,
-    DPBoostClassifier,
-    DPBoostRegressor,
-    DPSISTwoStage,
-    JointTreeClassifier,
-    JointTreeRegressor,
-    LabelPrivateClassifier,
-    MultinomialForestClassifier,
-    PrivateEnsembleClassifier,
-    SGBDTClassifier,
-    SGBDTRegressor,
-)
 
 import privledger as pl
 from privledger.guard.vault import _vault_of
@@ -41,26 +26,27 @@ from tests.engines.mischief import Mischief
 ROWS, SECRET = 240, bytes(range(32))
 SMALL = {"delta": 1e-6, "n_trees": 4, "random_state": 0}
 LEARNERS = {
-    "sgbdt": SGBDTRegressor(**SMALL), "sgbdt-classes": SGBDTClassifier(**SMALL),
-    "sgbdt-sampled": SGBDTClassifier(sampling_rate=0.4, **SMALL),
-    "sgbdt-gdp": SGBDTRegressor(individual_filter="gdp", extra_rounds=4, **SMALL),
-    "sgbdt-renyi": SGBDTClassifier(individual_filter="renyi", extra_rounds=4,
+    "sgbdt": learners.SGBDTRegressor(**SMALL), "sgbdt-classes": learners.SGBDTClassifier(**SMALL),
+    "sgbdt-sampled": learners.SGBDTClassifier(sampling_rate=0.4, **SMALL),
+    "sgbdt-gdp": learners.SGBDTRegressor(individual_filter="gdp", extra_rounds=4, **SMALL),
+    "sgbdt-renyi": learners.SGBDTClassifier(individual_filter="renyi", extra_rounds=4,
                                    sampling_rate=0.5, **SMALL),
-    "sgbdt-rollover": SGBDTRegressor(individual_filter="gdp", extra_rounds=4, rollover=True,
+    "sgbdt-rollover": learners.SGBDTRegressor(individual_filter="gdp", extra_rounds=4,
+                                              rollover=True,
                                      **SMALL),
-    "joint": JointTreeClassifier(max_depth=4), "joint-number": JointTreeRegressor(max_depth=4),
-    "boost": DPBoostClassifier(n_trees=3, random_state=0),
-    "boost-number": DPBoostRegressor(n_trees=3, random_state=0),
-    "diprime": DiPriMeForestClassifier(n_trees=2, random_state=0),
-    "diprime-flip": DiPriMeForestClassifier(variant="flip", n_trees=2, random_state=0),
-    "mrf": MultinomialForestClassifier(n_trees=2, random_state=0),
-    "spe": PrivateEnsembleClassifier(setting="spe", n_trees=2, random_state=0),
-    "sspe1": PrivateEnsembleClassifier(setting="sspe1", n_trees=2, random_state=0),
-    "sspe2": PrivateEnsembleClassifier(setting="sspe2", n_trees=2, random_state=0),
-    "pte": PrivateEnsembleClassifier(setting="pte", n_trees=2, random_state=0),
-    "labels": LabelPrivateClassifier(n_trees=2, random_state=0),
-    "sis": DPSIS(k=1), "sis-two": DPSISTwoStage(k=2),
-}
+    "joint": learners.JointTreeClassifier(max_depth=4),
+    "joint-number": learners.JointTreeRegressor(max_depth=4),
+    "boost": learners.DPBoostClassifier(n_trees=3, random_state=0),
+    "boost-number": learners.DPBoostRegressor(n_trees=3, random_state=0),
+    "diprime": learners.DiPriMeForestClassifier(n_trees=2, random_state=0),
+    "diprime-flip": learners.DiPriMeForestClassifier(variant="flip", n_trees=2, random_state=0),
+    "mrf": learners.MultinomialForestClassifier(n_trees=2, random_state=0),
+    "spe": learners.PrivateEnsembleClassifier(setting="spe", n_trees=2, random_state=0),
+    "sspe1": learners.PrivateEnsembleClassifier(setting="sspe1", n_trees=2, random_state=0),
+    "sspe2": learners.PrivateEnsembleClassifier(setting="sspe2", n_trees=2, random_state=0),
+    "pte": learners.PrivateEnsembleClassifier(setting="pte", n_trees=2, random_state=0),
+    "labels": learners.LabelPrivateClassifier(n_trees=2, random_state=0),
+    "sis": learners.DPSIS(k=1), "sis-two": learners.DPSISTwoStage(k=2)}
 FEATURES = (
     pl.Column("a", "numeric", "feature", 0.0, 1.0),
     pl.Column("b", "numeric", "feature", 0.0, 1.0, missing=True),
@@ -170,7 +156,7 @@ def fitted(learner, tmp_path, heard, engine, sizes=None):
     """Sketches, what records paid, and predictions."""
     X, y, schema = table(learner)
     relation = getattr(learner, "relation", learner.info.relations[0])
-    if type(learner) is LabelPrivateClassifier:
+    if type(learner) is learners.LabelPrivateClassifier:
         relation = "replace_label"
     heard.clear()
     with pl.Ledger.create(tmp_path / f"{next(names)}.db", budget=pl.Budget(50.0, 1e-5),

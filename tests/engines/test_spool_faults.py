@@ -21,13 +21,11 @@ from privledger.errors import EngineError, SpoolError, UnsupportedNode
 from privledger.guard.vault import _vault_of
 from privledger.tables.spool import Folder, clear_left_behind
 from tests.engines.mischief import Mischief
+from tests.worlds import refused, schema_of
 
 ROWS = 500
 NOISE = pl.Gaussian(0.001)
-SCHEMA = pl.Schema("t", (
-    pl.Column("secret_a", "numeric", "feature", 0.0, 1.0),
-    pl.Column("c", "categorical", "feature", categories=("Alice", "Bob")),
-    pl.Column("y", "numeric", "target", 0.0, 1.0)))
+SCHEMA = schema_of("t", {"secret_a": (0.0, 1.0), "c": ["Alice", "Bob"]}, y=(0.0, 1.0))
 
 
 def columns(rows=ROWS):
@@ -88,8 +86,7 @@ def test_a_chunk_that_is_not_what_was_ingested_is_refused(ledger, harm, seen):
     data = protected(ledger)
     assert not seen or counted(ledger, data) == ROWS
     harm(chunks_of(data).folder.file("chunk-0000002"))
-    with pytest.raises(SpoolError, match="the charge stands"):
-        counted(ledger, data)
+    refused(SpoolError, lambda: counted(ledger, data), match="the charge stands")
 
 
 def test_a_catalogue_that_was_cut_or_edited_is_refused(ledger):
@@ -98,15 +95,13 @@ def test_a_catalogue_that_was_cut_or_edited_is_refused(ledger):
     table = chunks_of(data)
     table.engine._benches.clear()  # a new worker reads all of it
     edit(table.folder.file(table._catalogue.name), 40)
-    with pytest.raises((SpoolError, EngineError, pl.errors.DataError)):
-        counted(ledger, data)
+    refused((SpoolError, EngineError, pl.errors.DataError), lambda: counted(ledger, data))
 
 
 def test_without_its_key_a_spool_is_nothing(ledger):
     data = protected(ledger, pl.engines.Local(1, chunk_rows=100))
     chunks_of(data).folder.file("spool.key").unlink()
-    with pytest.raises(EngineError, match="the charge stands"):
-        counted(ledger, data)
+    refused(EngineError, lambda: counted(ledger, data), match="the charge stands")
 
 
 class Tampering(Mischief):
@@ -156,15 +151,13 @@ def test_a_full_disk_is_a_typed_error_at_ingest_and_in_a_pass(ledger, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr("privledger.tables.spool.os.fsync", full)
-        with pytest.raises(SpoolError, match="no room left"):
-            protected(ledger)
+        refused(SpoolError, lambda: protected(ledger), match="no room left")
 
     def overwrite(*given):
         raise SpoolError("full")
 
     monkeypatch.setattr(Folder, "overwrite", overwrite)
-    with pytest.raises(SpoolError, match="the charge stands"):
-        fit(ledger, lambda folder: None)
+    refused(SpoolError, lambda: fit(ledger, lambda folder: None), match="the charge stands")
 
 
 def test_folder_and_files_are_closed_to_others_and_go(ledger):
@@ -235,8 +228,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
     place = tmp_path / "spool"
     place.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
-    with pytest.raises(pl.InvalidValue, match="another user"):
-        Folder.at(place)
+    refused(pl.InvalidValue, lambda: Folder.at(place), match="another user")
 
 
 def test_a_spool_that_stays_is_gone_on_with_by_the_same_rows_only(ledger, tmp_path):
@@ -258,16 +250,14 @@ def test_a_spool_that_stays_is_gone_on_with_by_the_same_rows_only(ledger, tmp_pa
     with pytest.raises(SpoolError, match="another source"):
         ledger.protect(X, y, SCHEMA, engine=Mischief(chunk_rows=50), spool=place)
     edit(place / "manifest", 3)
-    with pytest.raises(SpoolError, match="was changed"):
-        protected(ledger, spool=place)
+    refused(SpoolError, lambda: protected(ledger, spool=place), match="was changed")
 
 
 def test_a_folder_that_others_may_open_is_refused(ledger, tmp_path):
     place = tmp_path / "open"
     place.mkdir()
     place.chmod(0o750)
-    with pytest.raises(pl.InvalidValue, match="0700"):
-        protected(ledger, spool=place)
+    refused(pl.InvalidValue, lambda: protected(ledger, spool=place), match="0700")
 
 
 def test_what_crosses_says_nothing(ledger):
@@ -325,8 +315,7 @@ def test_a_worker_that_hangs_is_given_up(ledger):
     assert counted(ledger, data) == ROWS
     engine.patience = 1.0  # from here on: a worker takes long to start where others use the machine
     engine._free[0].process.send_signal(signal.SIGSTOP)
-    with pytest.raises(EngineError, match="in time"):
-        counted(ledger, data)
+    refused(EngineError, lambda: counted(ledger, data), match="in time")
     engine.patience = 120.0
     assert counted(ledger, data) == ROWS  # by another worker
     engine.close()

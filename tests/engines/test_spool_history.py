@@ -1,7 +1,5 @@
 """Faults that tables in chunks had, each once."""
 
-from __future__ import annotations
-
 import os
 import warnings
 
@@ -26,6 +24,7 @@ from tests.engines.test_spool_faults import (
     ledger,  # noqa: F401
     protected,
 )
+from tests.worlds import refused
 
 
 @pytest.fixture
@@ -50,8 +49,7 @@ def test_a_disk_that_was_full_for_a_moment_doubles_no_update(folder, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(Catalogue, "_write", full)
-        with pytest.raises(SpoolError):
-            catalogue.number(score)
+        refused(SpoolError, lambda: catalogue.number(score))
     number = catalogue.number(score)
     read = Read(folder, catalogue.name)
     read.follow(catalogue.lines)
@@ -66,8 +64,7 @@ def test_an_object_that_could_not_be_written_down_has_no_number(folder, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(Catalogue, "_write", full)
-        with pytest.raises(SpoolError):
-            catalogue.number(cells)
+        refused(SpoolError, lambda: catalogue.number(cells))
     read = Read(folder, catalogue.name)
     number = catalogue.number(cells)
     read.follow(catalogue.lines)
@@ -163,11 +160,9 @@ class Lying(Mischief):
     lambda said: Said(said.release, said.chunks, "other", said.rows, DONE, (), said.sketch),
     lambda said: Said(said.release, said.chunks[:1], said.layout, said.rows, DONE, (), said.sketch),
     lambda said: Said("0" * 32, said.chunks, said.layout, said.rows, DONE, (), said.sketch),
-    lambda said: Said(said.release, said.chunks, said.layout, said.rows, DONE, (), 5),
-])
+    lambda said: Said(said.release, said.chunks, said.layout, said.rows, DONE, (), 5)])
 def test_a_reply_that_lies_about_what_it_read_is_a_typed_error(ledger, lie):  # noqa: F811
     engine = Lying(chunk_rows=20)
     engine.lie = lie
     data = protected(ledger, engine)
-    with pytest.raises(EngineError, match="the charge stands"):
-        counted(ledger, data)
+    refused(EngineError, lambda: counted(ledger, data), match="the charge stands")

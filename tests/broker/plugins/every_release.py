@@ -85,19 +85,16 @@ ADD_REMOVE = {
         for handle in (rounds[2], rounds[0])]),
     "parts by coins": (pl.Parallel([G, L], "iid_per_record"), lambda session, data: [
         session.release(node, part.count()) for node, part in zip(
-            (G, L), (lambda parts: (parts[0], parts[1]))(data.partition(2)), strict=True)]),
-}
+            (G, L), (lambda parts: (parts[0], parts[1]))(data.partition(2)), strict=True)])}
 REPLACE_ONE = {
     "response": _one(RR, lambda data: data.responses("c")),
     "fixed size": _sampled(lambda node: pl.nodes.FixedSizeSample(50, N, node),
                            lambda data: data.fixed_size(50, N), L),
     "laplace, replaced": _one(pl.Laplace(8.0, 2.0), lambda data: data.sum("x")),
-    "quantile, replaced": _one(EM, lambda data: data.quantile("x", 0.5)),
-}
+    "quantile, replaced": _one(EM, lambda data: data.quantile("x", 0.5))}
 REPLACE_LABEL = {
     "labels": (pl.nodes.LabelOnly(pl.RandomizedResponse(0.5, 2)), lambda session, data: [
-        session.release(pl.RandomizedResponse(0.5, 2), data.labels(slice(0, 20)))]),
-}
+        session.release(pl.RandomizedResponse(0.5, 2), data.labels(slice(0, 20)))])}
 RELEASES = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE, "replace_label": REPLACE_LABEL}
 
 

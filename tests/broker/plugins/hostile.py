@@ -1,7 +1,5 @@
 """Learners that try to get at more than answers. Imported in confined processes only."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc
@@ -187,8 +185,7 @@ def attacks(t):
         "inherited_descriptors": lambda: must(strange_descriptors()),
         "objects_with_rows": lambda: must(shared_objects()),
         "paths_in_arguments": lambda: must(data in " ".join([*sys.argv, *os.environ.values()])),
-        "rows_in_memory": lambda: must(t["secret"] in memory_words()),
-    }
+        "rows_in_memory": lambda: must(t["secret"] in memory_words())}
 
 
 def t_pipe():
@@ -323,8 +320,7 @@ class Liar(Plain):
                 "delta": 0.0}),
             "odd_labels": ("request", {"plan": good, "data": 0, "delta": 1e-6, "scope": None,
                                        "labels": [1]}),
-            "define_not_a_list": (ask, {"session": 0, **count(good), "define": {"id": 3}}),
-        }
+            "define_not_a_list": (ask, {"session": 0, **count(good), "define": {"id": 3}})}
 
     def descriptions(self, good):
         numbers = {"dtype": "f8", "shape": [1], "data": "AAAAAAAAAAA="}
@@ -343,8 +339,7 @@ class Liar(Plain):
             "part_out_of_range": {"id": 46, "is": "part", "parts": 0, "part": 9},
             "bad_rate": {"id": 47, "is": "sample", "of": 0, "rate": 2.0},
             "update_of_nothing": {"is": "update", "score": 99, "cells": 0, "values": numbers},
-            "filter_by_hand": {"id": 48, "is": "filter", "of": 0, "caps": ""},
-        }
+            "filter_by_hand": {"id": 48, "is": "filter", "of": 0, "caps": ""}}
         made = {name: ([entry], {"session": 0, **self.count(good)})
                 for name, entry in tests.items()}
         made["sample_not_reserved"] = ([{"id": 60, "is": "sample", "of": 0, "rate": 0.5}],
@@ -631,8 +626,7 @@ class OddModel(Plain):
             del self.found
         forged = {
             "bytes": b"\x80\x04\x95 a pickle, and no model of this version" * 4,
-            "header": None,
-        }
+            "header": None}
         if self.what in forged:
             def keep(worker, order):
                 facts = child.ModelFacts(order["name"], data.schema, "add_remove")
