@@ -30,6 +30,12 @@ SIZES = schema_of("made up", {"size": (0, 1)}, y=(0, 20))
 MADE_UP = schema_of("made up", {"size": (0, 1), "colour": ["red", "green", "blue"]}, y=(0, 20))
 
 
+class NoVault:
+    """For handles of questions that are never asked of a ledger."""
+
+    identity = "toy"
+
+
 class Silent(SystemSource):
     """No noise at all: only to compare sums. Never outside a test."""
 

@@ -20,6 +20,7 @@ from privledger.noise import exact_choice
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import NoiseSource, SystemSource
 from tests.all_cases import all_cases
+from tests.noise.words import Chosen
 from tests.worlds import refused
 
 FALSE_ALARM = 2e-8
@@ -27,20 +28,6 @@ FALSE_ALARM = 2e-8
 
 N = 100_000
 HUGE = 2.0**70  # a margin so large that every draw takes the integer path
-
-
-class Chosen:
-    """A word stream: the given words first, then a fixed generator."""
-
-    def __init__(self, *words: int, seed: int = 0) -> None:
-        self._first, self._generator = list(words), np.random.default_rng(seed)
-        self.taken = 0
-
-    def __call__(self, size: int) -> NDArray[np.uint64]:
-        self.taken += size
-        head, self._first = self._first[:size], self._first[size:]
-        tail = self._generator.integers(0, 1 << 64, size=size - len(head), dtype=np.uint64)
-        return np.concatenate([np.array(head, dtype=np.uint64), tail])
 
 
 def ints(*values: int) -> NDArray[np.int64]:

@@ -7,29 +7,15 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue, PrivledgerError
 from privledger.noise import samplers
 from privledger.noise.samplers import GAUSSIAN, LAPLACE, MARGIN, SamplerLaw
 from tests.all_cases import all_cases
+from tests.noise.words import Chosen
 from tests.worlds import refused
 
 LAWS = pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE], ids=lambda law: law.name)
-
-
-class Chosen:
-    """A word stream for tests: the given words first, then a fixed generator."""
-
-    def __init__(self, *words: int, seed: int = 0) -> None:
-        self._first, self._generator = list(words), np.random.default_rng(seed)
-        self.taken = 0
-
-    def __call__(self, size: int) -> NDArray[np.uint64]:
-        self.taken += size
-        head, self._first = self._first[:size], self._first[size:]
-        tail = self._generator.integers(0, 1 << 64, size=size - len(head), dtype=np.uint64)
-        return np.concatenate([np.array(head, dtype=np.uint64), tail])
 
 
 def survival(law: SamplerLaw, t: mpmath.mpf) -> mpmath.mpf:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from privledger.errors import InvalidValue
@@ -18,6 +17,7 @@ from privledger.noise import top_k as module
 from privledger.noise.seeded import SeededSource
 from privledger.noise.source import SystemSource
 from tests.all_cases import all_cases
+from tests.noise.words import Chosen
 
 FALSE_ALARM = 1e-8
 """Of each chi-square; under 40 in this file."""
@@ -25,18 +25,6 @@ FALSE_ALARM = 1e-8
 NOISES = pytest.mark.parametrize("noise", ["exponential", "gumbel"])
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)  # exact for polynomials up to degree 47
 Law = dict[tuple[int, ...], float]
-
-
-class Chosen:
-    """A word stream: the given words first, then a fixed generator."""
-
-    def __init__(self, *words: int, seed: int = 0) -> None:
-        self._first, self._generator = list(words), np.random.default_rng(seed)
-
-    def __call__(self, size: int) -> NDArray[np.uint64]:
-        head, self._first = self._first[:size], self._first[size:]
-        tail = self._generator.integers(0, 1 << 64, size=size - len(head), dtype=np.uint64)
-        return np.concatenate([np.array(head, dtype=np.uint64), tail])
 
 
 def masses(groups: list[tuple[float, int]], noise: str) -> list[float]:

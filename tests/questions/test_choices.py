@@ -12,7 +12,7 @@ from privledger.questions.cells import CategoryCells, IntervalCells
 from privledger.questions.options import options_of
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns
-from tests.worlds import refused
+from tests.worlds import NoVault, refused
 
 FEATURES = (
     pl.Column("a", "numeric", "feature", 0.0, 6.0, integer=True, missing=True),
@@ -33,12 +33,6 @@ def rows_of(schema, table) -> Rows:
                                 np.array(columns[1], dtype=np.int32),
                                 np.array(columns[2], dtype=float)), len(table))
     return Rows(features, np.array(columns[3], dtype=np.int32))
-
-
-class NoVault:
-    """Handles for questions that are never asked of a ledger."""
-
-    identity = "toy"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from privledger.questions.blocks import clipped
 from privledger.questions.options import options_of
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns
-from tests.worlds import refused
+from tests.worlds import NoVault, refused
 
 FEATURES = (pl.Column("a", "numeric", "feature", 0.0, 6.0, integer=True),
             pl.Column("b", "categorical", "feature", categories=("x", "y", "z"), missing=True))
@@ -22,10 +22,6 @@ CLASSES = pl.Schema("toy", (*FEATURES, pl.Column("t", "categorical", "target",
 START = 0.125  # whole steps of a running score: what the sums below are compared with
 number_record = st.tuples(st.integers(0, 6), st.integers(-1, 2), st.floats(-1, 1))
 class_record = st.tuples(st.integers(0, 6), st.integers(-1, 2), st.integers(0, 2))
-
-
-class NoVault:
-    identity = "toy"
 
 
 def handle(schema):

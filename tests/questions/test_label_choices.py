@@ -11,7 +11,7 @@ from scipy import stats
 import privledger as pl
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns
-from tests.worlds import refused, refuses
+from tests.worlds import NoVault, refused, refuses
 
 SCHEMA = pl.Schema("toy", (
     pl.Column("a", "numeric", "feature", 0.0, 6.0, integer=True),
@@ -25,10 +25,6 @@ def rows_of(table) -> Rows:
     values, target = zip(*table, strict=True) if table else ((), ())
     return Rows(Columns(SCHEMA, (np.array(values, dtype=float),), len(table)),
                 np.array(target, dtype=np.int32))
-
-
-class NoVault:
-    identity = "toy"
 
 
 def question(data):

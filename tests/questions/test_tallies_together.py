@@ -13,6 +13,7 @@ from privledger.questions.cells import CategoryCells
 from privledger.questions.options import options_of
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns
+from tests.worlds import NoVault
 
 FEATURES = tuple(
     [pl.Column(f"n{place}", "numeric", "feature", 0.0, 1.0) for place in range(3)]
@@ -20,12 +21,6 @@ FEATURES = tuple(
     + [pl.Column(f"m{place}", "numeric", "feature", 0.0, 1.0) for place in range(2)])
 SCHEMA = pl.Schema("toy", (*FEATURES, pl.Column("t", "categorical", "target",
                                                 categories=("n", "p", "q"))))
-
-
-class NoVault:
-    """Handles for questions that are never asked of a ledger."""
-
-    identity = "toy"
 
 
 def rows_of(seed: int, n: int) -> Rows:

@@ -12,12 +12,9 @@ from privledger.questions.options import options_of
 from privledger.tables.chunk import ONE
 from tests.properties.test_sensitivity import CLASSES, SCHEMA
 from tests.voices.tables import RELATIONS, People
+from tests.worlds import NoVault
 
 ROOM = 1e-9
-
-
-class NoVault:
-    identity = "toy"
 
 
 def scores_of(choice, rows):
