@@ -16,18 +16,6 @@ def rings(rings_and_never):
     return rings_and_never
 
 
-@pytest.mark.parametrize(("variant", "least"), [("base", 0.6), ("exp", 0.75), ("joint", 0.9)])
-def test_it_learns(rings, variant, least):
-    """Accuracies far above these; not a privacy test. `never` is a class without records."""
-    schema, X, y = rings
-    model = DiPriMeForestClassifier(epsilon=8.0, schema=schema, variant=variant).fit(X, y)
-    assert model.score(X, y) > least
-    assert model.predict_proba(X).shape == (4000, 3)
-    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
-    assert model.ledger_.spent <= 8.0
-    assert model.ledger_.verify() == []
-
-
 def test_numbers_are_learned():
     schema = schema_of("line", {"a": (0.0, 1.0)}, t=(0.0, 100.0))
     a = np.random.default_rng(0).uniform(0, 1, 4000)

@@ -58,6 +58,30 @@ def test_the_plan_costs_epsilon(name, options):
     assert learner.claimed()[-1].sound == cost
 
 
+FORESTS = [  # (learner, parameters, epsilon, accuracy): with two classes, or one that never occurs
+    ("joint-tree-classifier", {}, 4.0, 0.93, "rings"),
+    *(("diprime-forest-classifier", {"variant": variant}, 8.0, least, "rings_and_never")
+      for variant, least in (("base", 0.6), ("exp", 0.75), ("joint", 0.9))),
+    *(("multinomial-forest-classifier", options, 40.0, least, "rings_and_never")
+      for options, least in (({}, 0.85), ({"labels": "drawn", "halves": True}, 0.85), (
+          {"variant": "multinomial", "depth": 4, "n_trees": 5}, 0.55)))]
+
+
+@pytest.mark.parametrize(("name", "options", "epsilon", "least", "table"), FORESTS)
+def test_a_forest_learns(request, name, options, epsilon, least, table):
+    """Bounds lie many standard deviations below what comes out (5.9 or more in 25 fits each of
+    multinomial forests); not a privacy test."""
+    schema, X, y = request.getfixturevalue(table)
+    if name.startswith("multinomial"):
+        y = np.where((X["a"] < 0.2) | (X["colour"] == "blue"), "in", "out")
+    model = pl.load_learner(name)(epsilon=epsilon, schema=schema, **options).fit(X, y)
+    assert model.score(X, y) > least
+    shares = model.predict_proba(X)
+    assert shares.shape == (4000, len(schema.target.categories))
+    assert shares.sum(axis=1) == pytest.approx(1.0)
+    assert model.ledger_.spent <= epsilon and model.ledger_.verify() == []
+
+
 ANY = [{"epsilon": 0.0}, {"epsilon": NAN}, {"epsilon": True}, {"epsilon": -1.0}, {"epsilon": INF},
        {"epsilon": "1"}, {"delta": -1e-9}, {"delta": NAN}, {"delta": True}, {"delta": 1.0},
        {"relation": "both"}]

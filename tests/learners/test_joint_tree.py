@@ -8,16 +8,6 @@ from privledger_learners.trees.grow import levels_of, quantile_edges, smoothed_s
 import privledger as pl
 
 
-def test_it_learns(rings):
-    """Four wrong records in a hundred are far beyond what noise does here; not a privacy test."""
-    schema, X, y = rings
-    model = JointTreeClassifier(epsilon=4.0, schema=schema).fit(X, y)
-    assert model.score(X, y) > 0.93
-    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
-    assert model.ledger_.spent <= 4.0
-    assert model.ledger_.verify() == []
-
-
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("rows", [None, 4000, 10**6])
 def test_it_is_the_joint_form_of_diprime(rings, rows, relation):
