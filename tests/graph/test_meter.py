@@ -21,177 +21,85 @@ def filtered(node, token="f"):
 
 
 GDP = pl.IndividualFilter("gdp", 1.0)
+ONE = pl.PoissonSample(0.1, G)
+NESTED = pl.IndividualFilter("renyi", 1.0, 4.0, pl.Repeat(ONE, 2))
+RENYI = filtered(NESTED)
+YES, NO = True, False
+ASKED = {  # a plan; then steps: whether it is admitted, in which context, which leaf
+    "counts down to nothing": (
+        pl.Sequential([pl.Repeat(G, 2), L, pl.nodes.PostProcess("x")]),
+        [(YES, G), (YES, L), (YES, G), (NO, G), (NO, L)]),
+    "only equal leaves match": (G, [
+        *((NO, other) for other in (H, L, pl.Gaussian(1.0, (0.5, 0.5)), pl.Gaussian(1.0 + 2**-52))),
+        (YES, pl.Gaussian(1.0))]),
+    "the context must be the reserved one": (ONE, [
+        (NO, G), (NO, poisson(rate=0.2), G), (NO, part(0), G), (NO, filtered(GDP), G),
+        (NO, poisson(), poisson("t"), G), (YES, poisson(), G), (NO, poisson(), G)]),
+    "an unsampled release is not covered by a sampled one": (
+        pl.Sequential([ONE, L]), [(NO, G), (NO, poisson(), L)]),
+    "two releases on one sample are not two fresh samples": (pl.Repeat(ONE, 2), [
+        (YES, poisson("one"), G), (NO, poisson("one"), G), (YES, poisson("two"), G),
+        (NO, poisson("three"), G)]),
+    "a sample may answer what was reserved inside it": (pl.PoissonSample(0.1, pl.Repeat(G, 2)), [
+        (YES, poisson("one"), G), (NO, poisson("two"), G), (NO, poisson("one", 0.9), G),
+        (YES, poisson("one"), G), (NO, poisson("one"), G)]),
+    "parts of one partition share one node": (pl.Parallel([G, G]), [
+        (YES, part(0), G), (NO, part(0), G), (NO, part(0, "other"), G), (NO, part(1, "other"), G),
+        (YES, part(1), G)]),
+    "another partition does not match": (pl.Parallel([G, G]), [
+        (NO, part(0, parts=3), G), (NO, part(0, "q", certificate="iid_per_record"), G)]),
+    "a part takes its own member only": (pl.Parallel([G, L]), [
+        (NO, part(1), G), (NO, part(0), L), (YES, part(1), L), (YES, part(0), G)]),
+    "a token of a partition of two names no other, and no sample": (
+        pl.Sequential([pl.Parallel([G, G]), ONE]), [
+            (YES, part(0, "t"), G), (NO, poisson("t"), G), (NO, part(2, "t", parts=3), G),
+            (NO, part(1, "t", certificate="iid_per_record"), G)]),
+    "contexts nest in the reserved order": (NESTED, [
+        (NO, poisson(), RENYI, G), (NO, RENYI, G), (YES, RENYI, poisson("a"), G),
+        (NO, filtered(NESTED, "other"), poisson("b"), G), (YES, RENYI, poisson("b"), G),
+        (NO, RENYI, poisson("c"), G)]),
+    "a filter of other caps does not match": (GDP, [
+        (NO, filtered(other, str(other)), G) for other in (
+            pl.IndividualFilter("gdp", 1.0 + 2**-52), pl.IndividualFilter("gdp", 1e9),
+            pl.IndividualFilter("renyi", 1.0, 8.0))]),
+    "a filter without inside lets its caps do the guarding": (GDP, [
+        *[(YES, filtered(GDP), G)] * 5, (YES, filtered(GDP), part(1), L), (NO, G),
+        (NO, filtered(GDP, "second"), G)]),
+    "a group admits what it holds": (
+        pl.nodes.Group(3, pl.Sequential([G, L])), [(YES, L), (YES, G), (NO, G)]),
+    "an empty plan": (pl.Sequential([]), [(NO, G)]),
+    "a plan of post-processing": (pl.nodes.PostProcess("x"), [(NO, G)]),
+    "a public plan": (pl.nodes.Public("y"), [(NO, G)]),
+    "one member of one of runs and no other": (
+        pl.nodes.OneOf([pl.Repeat(G, 2), pl.Sequential([L, L, L])]),
+        [(YES, L), (NO, G), (YES, L), (YES, L), (NO, L)]),
+    "members stay possible while they explain everything": (
+        pl.nodes.OneOf([pl.Sequential([G, G]), pl.Sequential([G, L])]),
+        [(YES, G), (YES, L), (NO, G)]),
+    "each of two choices has its own member": (
+        pl.Repeat(pl.nodes.OneOf([G, L]), 2), [(YES, G), (YES, L), (NO, L)]),
+    "a sample of one of is never a fresh one elsewhere": (
+        pl.Sequential([pl.nodes.OneOf([ONE]), pl.PoissonSample(0.1, L),
+                       pl.nodes.OneOf([pl.PoissonSample(0.1, L), G])]),
+        [(YES, poisson("one"), G), (NO, poisson("one"), L), (YES, poisson("two"), L)]),
+    "a sample stands at one place": (
+        pl.Sequential([ONE, pl.Parallel([ONE, ONE]), pl.PoissonSample(0.1, ONE)]), [
+            (NO, poisson("one"), poisson("one"), G), (YES, poisson("one"), G),
+            (NO, part(0), poisson("one"), G), (NO, poisson("two"), poisson("one"), G),
+            (YES, part(0), poisson("three"), G)])}
 
 
-def refused(meter, chain, leaf):
-    before = meter.left()
-    with pytest.raises(pl.NotGranted, match="Nothing was read"):
-        meter.admit(chain, leaf)
-    assert meter.left() == before
-
-
-def test_counts_down_to_nothing():
-    meter = Meter(pl.Sequential([pl.Repeat(G, 2), L, pl.nodes.PostProcess("x")]))
-    for leaf in (G, L, G):
-        meter.admit((), leaf)
-    assert meter.left() == {}
-    refused(meter, (), G)
-    refused(meter, (), L)
-
-
-def test_only_equal_leaves_match():
-    meter = Meter(G)
-    for other in (H, L, pl.Gaussian(1.0, (0.5, 0.5)), pl.Gaussian(1.0 + 2**-52)):
-        refused(meter, (), other)
-    meter.admit((), pl.Gaussian(1.0))
-
-
-def test_the_context_must_be_the_reserved_one():
-    meter = Meter(pl.PoissonSample(0.1, G))
-    refused(meter, (), G)
-    refused(meter, (poisson(rate=0.2),), G)
-    refused(meter, (part(0),), G)
-    refused(meter, (filtered(GDP),), G)
-    refused(meter, (poisson(), poisson("t")), G)
-    meter.admit((poisson(),), G)
-    refused(meter, (poisson(),), G)
-
-
-def test_an_unsampled_release_is_not_covered_by_a_sampled_one():
-    meter = Meter(pl.Sequential([pl.PoissonSample(0.1, G), L]))
-    refused(meter, (), G)
-    refused(meter, (poisson(),), L)
-
-
-def test_two_releases_on_one_sample_are_not_two_fresh_samples():
-    meter = Meter(pl.Repeat(pl.PoissonSample(0.1, G), 2))
-    meter.admit((poisson("one"),), G)
-    refused(meter, (poisson("one"),), G)
-    meter.admit((poisson("two"),), G)
-    refused(meter, (poisson("three"),), G)
-
-
-def test_a_sample_may_answer_what_was_reserved_inside_it():
-    meter = Meter(pl.PoissonSample(0.1, pl.Repeat(G, 2)))
-    meter.admit((poisson("one"),), G)
-    refused(meter, (poisson("two"),), G)
-    meter.admit((poisson("one"),), G)
-    refused(meter, (poisson("one"),), G)
-
-
-def test_parts_of_one_partition_share_one_node():
-    meter = Meter(pl.Parallel([G, G]))
-    meter.admit((part(0),), G)
-    refused(meter, (part(0),), G)
-    refused(meter, (part(0, "other"),), G)
-    refused(meter, (part(1, "other"),), G)
-    meter.admit((part(1),), G)
-
-
-@pytest.mark.parametrize("step", [part(0, parts=3), part(0, certificate="iid_per_record")])
-def test_another_partition_does_not_match(step):
-    refused(Meter(pl.Parallel([G, G])), (step,), G)
-
-
-def test_a_part_takes_its_own_member_only():
-    meter = Meter(pl.Parallel([G, L]))
-    refused(meter, (part(1),), G)
-    refused(meter, (part(0),), L)
-    meter.admit((part(1),), L)
-    meter.admit((part(0),), G)
-
-
-def test_a_token_cannot_change_its_meaning():
-    """Once a token names a partition of two, it cannot name one of three, or a sample."""
-    meter = Meter(pl.Sequential([pl.Parallel([G, G]), pl.PoissonSample(0.1, G)]))
-    meter.admit((part(0, "t"),), G)
-    refused(meter, (poisson("t"),), G)
-    refused(meter, (part(2, "t", parts=3),), G)
-    refused(meter, (part(1, "t", certificate="iid_per_record"),), G)
-
-
-def test_a_sample_token_keeps_its_rate():
-    meter = Meter(pl.PoissonSample(0.1, pl.Repeat(G, 2)))
-    meter.admit((poisson("one", 0.1),), G)
-    refused(meter, (poisson("one", 0.9),), G)
-
-
-def test_contexts_nest_in_the_reserved_order():
-    plan = pl.IndividualFilter("renyi", 1.0, 4.0, pl.Repeat(pl.PoissonSample(0.1, G), 2))
+@pytest.mark.parametrize("case", ASKED)
+def test_what_was_reserved_is_admitted_and_nothing_else(case):
+    plan, steps = ASKED[case]
     meter = Meter(plan)
-    refused(meter, (poisson(), filtered(plan)), G)
-    refused(meter, (filtered(plan),), G)
-    meter.admit((filtered(plan), poisson("a")), G)
-    refused(meter, (filtered(plan, "other"), poisson("b")), G)
-    meter.admit((filtered(plan), poisson("b")), G)
-    refused(meter, (filtered(plan), poisson("c")), G)
-
-
-@pytest.mark.parametrize("other", [
-    pl.IndividualFilter("gdp", 1.0 + 2**-52), pl.IndividualFilter("gdp", 1e9),
-    pl.IndividualFilter("renyi", 1.0, 8.0)])
-def test_a_filter_of_other_caps_does_not_match(other):
-    refused(Meter(GDP), (filtered(other),), G)
-
-
-def test_a_filter_without_inside_lets_its_caps_do_the_guarding():
-    meter = Meter(GDP)
-    for _ in range(5):
-        meter.admit((filtered(GDP),), G)
-    meter.admit((filtered(GDP), part(1)), L)
-    refused(meter, (), G)
-    refused(meter, (filtered(GDP, "second"),), G)
-
-
-def test_a_group_admits_what_it_holds():
-    meter = Meter(pl.nodes.Group(3, pl.Sequential([G, L])))
-    meter.admit((), L)
-    meter.admit((), G)
-    refused(meter, (), G)
-
-
-def test_an_empty_plan_admits_nothing():
-    for plan in (pl.Sequential([]), pl.nodes.PostProcess("x"), pl.nodes.Public("y")):
-        refused(Meter(plan), (), G)
-
-
-def test_one_member_of_one_of_runs_and_no_other():
-    meter = Meter(pl.nodes.OneOf([pl.Repeat(G, 2), pl.Sequential([L, L, L])]))
-    meter.admit((), L)
-    refused(meter, (), G)
-    meter.admit((), L)
-    meter.admit((), L)
-    refused(meter, (), L)
-
-
-def test_members_stay_possible_while_they_explain_everything():
-    meter = Meter(pl.nodes.OneOf([pl.Sequential([G, G]), pl.Sequential([G, L])]))
-    meter.admit((), G)
-    meter.admit((), L)
-    refused(meter, (), G)
-    twice = Meter(pl.Repeat(pl.nodes.OneOf([G, L]), 2))
-    twice.admit((), G)
-    twice.admit((), L)
-    refused(twice, (), L)
-
-
-def test_a_sample_of_one_of_is_never_a_fresh_one_elsewhere():
-    plan = pl.Sequential([pl.nodes.OneOf([pl.PoissonSample(0.1, G)]), pl.PoissonSample(0.1, L),
-                          pl.nodes.OneOf([pl.PoissonSample(0.1, L), G])])
-    step = Context("poisson", "one", rate=0.1)
-    meter = Meter(plan)
-    meter.admit((step,), G)
-    refused(meter, (step,), L)
-    meter.admit((Context("poisson", "two", rate=0.1),), L)
-
-
-def test_a_sample_stands_at_one_place():
-    sampled = pl.PoissonSample(0.1, G)
-    meter = Meter(pl.Sequential([sampled, pl.Parallel([sampled, sampled]),
-                                 pl.PoissonSample(0.1, sampled)]))
-    step = Context("poisson", "one", rate=0.1)
-    refused(meter, (step, step), G)
-    meter.admit((step,), G)
-    refused(meter, (part(0), step), G)
-    refused(meter, (Context("poisson", "two", rate=0.1), step), G)
-    meter.admit((part(0), Context("poisson", "three", rate=0.1)), G)
+    for admitted, *chain, leaf in steps:
+        before = meter.left()
+        if admitted:
+            meter.admit(tuple(chain), leaf)
+        else:
+            with pytest.raises(pl.NotGranted, match="Nothing was read"):
+                meter.admit(tuple(chain), leaf)
+            assert meter.left() == before
+    if case == "counts down to nothing":
+        assert meter.left() == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, combinations
 
+import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,32 +38,95 @@ def line(*places):
     return {one.grant: one for one in places}
 
 
-def test_whoever_is_first_and_does_not_fit_holds_what_it_waits_for():
-    own = limit("the ledger", 8, 10)
-    big, small = place("big", 4), place("small", 1)
-    assert held_by(line(big), small, (own,)) == "the ledger"
-    assert held_by({}, small, (own,)) == ""
-    assert held_by(line(small), big, (evolve(own, used=(0, 0)),)) == ""
+def holding(used, cap, *amounts, team=None, first=0):
+    """A limit in which room comes only if open grants are handed back."""
+    return evolve(limit(team or "the ledger", used, cap, team), renews=False, refunds=tuple(
+        Refund(f"g{number}", ("h", number, "s"), (amount, 0))
+        for number, amount in enumerate(amounts, first)))
 
 
-def test_whoever_fits_is_counted_before_those_behind():
-    own = limit("the ledger", 5, 10)
-    assert held_by(line(place("a", 3)), place("b", 3), (own,)) == "the ledger"
-    assert held_by(line(place("a", 3)), place("b", 2), (own,)) == ""
+def of_delta(*amounts):
+    return evolve(holding(0, 100), used=(0, 8), cap=(100, 10), refunds=tuple(
+        Refund(f"g{number}", ("h", 1, "s"), (0, amount)) for number, amount in enumerate(amounts)))
 
 
-def test_a_team_that_used_less_of_its_share_goes_first():
-    limits = (limit("the ledger", 9, 10), limit("a", 8, 10, "a"), limit("b", 1, 10, "b"))
-    a, b = place("a", 1, "a"), place("b", 1, "b")
-    assert held_by(line(a), b, limits) == ""  # although a came first
-    assert held_by(line(b), a, limits) == "the ledger"
-    assert held_by(line(a, b), a, limits) == "the ledger"
+def many(units, number=30, name="p", team=""):
+    return [place(f"{name}{one}", units, team) for one in range(number)]
 
 
-def test_a_place_under_another_cap_holds_nothing():
-    limits = (limit("the ledger", 0, 100), limit("a", 9, 10, "a"), limit("b", 0, 10, "b"))
-    assert held_by(line(place("a", 5, "a")), place("b", 5, "b"), limits) == ""
-    assert held_by(line(place("a", 5, "a")), place("a2", 1, "a"), limits) == "a"
+P, HELD = place, "the ledger"
+SHARED = (limit(HELD, 9, 10), limit("a", 8, 10, "a"), limit("b", 1, 10, "b"))
+APART = (limit(HELD, 0, 100), limit("a", 9, 10, "a"), limit("b", 0, 10, "b"))
+RENEWED = evolve(holding(5, 10, 5), title="window", renews=True)
+NINETEEN, OF_A = holding(190, 200, 19, 1), holding(20, 24, 19, 1, team="a")
+WIDE, TEN = holding(8, 20, 6), holding(5, 10, team="a")
+ROOM, TEAM = holding(90, 100, 5), holding(9, 10, 5, team="a")
+OPENED = evolve(place("big", 1), delta_units=4)
+WITH_DELTA = evolve(place("small", 1), delta_units=1)
+TURNS = {  # (who waits, who asks, limits, what holds the request)
+    "whoever is first and does not fit holds what it waits for": [
+        ([P("big", 4)], P("small", 1), [limit(HELD, 8, 10)], HELD),
+        ([], P("small", 1), [limit(HELD, 8, 10)], ""),
+        ([P("small", 1)], P("big", 4), [limit(HELD, 0, 10)], "")],
+    "whoever fits is counted before those behind": [
+        ([P("a", 3)], P("b", 3), [limit(HELD, 5, 10)], HELD),
+        ([P("a", 3)], P("b", 2), [limit(HELD, 5, 10)], "")],
+    "a team that used less of its share goes first": [
+        ([P("a", 1, "a")], P("b", 1, "b"), SHARED, ""),  # although a came first
+        ([P("b", 1, "b")], P("a", 1, "a"), SHARED, HELD),
+        ([P("a", 1, "a"), P("b", 1, "b")], P("a", 1, "a"), SHARED, HELD)],
+    "a place under another cap holds nothing": [
+        ([P("a", 5, "a")], P("b", 5, "b"), APART, ""),
+        ([P("a", 5, "a")], P("a2", 1, "a"), APART, "a")],
+    "a request that leaves the room of who waits passes": [  # 13 beside the 2 that stay, and 5 more
+        *(([P("big", 13)], P("small", units), [WIDE], title)
+          for units, title in ((1, ""), (5, ""), (6, HELD))),
+        ([P("big", 13), P("big2", 13)], P("small", 5), [WIDE], ""),
+        ([P("big", 13)], P("small", 1), [evolve(WIDE, renews=True)], HELD)],
+    "a request waits for refunds of which it would take a part": [
+        # Who waits for 4 comes if any two are handed back.
+        ([P("big", 4)], P("small", 1), [holding(8, 10, 1, 1, 1)], HELD),
+        *(([P("big", 4)], P("small", 2), [holding(8, 10, *amounts)], title)  # short of 2
+          for amounts, title in (((5,), ""), ((1, 4, 4), ""), ((1, 1, 4), HELD))),
+        ([P("big", 5)], P("small", 1), [holding(8, 10, 2, 2)], "")],  # nobody hands back 3
+    "what a cap keeps from who waits is kept for nobody": [
+        # It holds 19 and 1, and may have 24: for 11 more, the 19 would have to come back.
+        ([P("big", 11)], P("b", 1), [NINETEEN], HELD),
+        ([P("big", 11, "a")], P("b", 1), [NINETEEN, OF_A], "")],
+    "who passes leaves the room under every limit": [
+        ([P("big", 13)], P("x", 5), [WIDE, TEN], ""),
+        *(([P("big", 13), P("a", 5, "a")], P("x", units, "a"), [WIDE, TEN], "a")
+          for units in (1, 5))],
+    "what a window renews is held whatever is handed back": [
+        # Who waits for both comes if the 5 are handed back. Then 1 would fit beside it.
+        ([P("big", 6)], P("small", 1), [holding(8, 10, 5), RENEWED], "window"),
+        ([P("big", 6)], P("small", 1), [holding(8, 10, 5)], "")],
+    "delta is counted as units are": [
+        ([evolve(OPENED, delta_units=1000)], P("small", 1),  # their sums share spans: nothing is
+         [of_delta(*(2**number for number in range(12)))], ""),  # known of one
+        ([OPENED], P("small", 1), [of_delta(1, 1, 1)], ""),  # it takes no delta
+        ([OPENED], WITH_DELTA, [of_delta(1, 1, 1)], HELD),
+        ([OPENED], WITH_DELTA, [of_delta(5)], "")],
+    "of many each is looked at alone and after all before it": [
+        *((many(13), P("small", units), [WIDE], title) for units, title in ((5, ""), (6, HELD))),
+        # One comes alone, and leaves 3.
+        ([*many(13, 3), P("p3", 15), *many(13)[4:]], P("small", 4), [WIDE], HELD),
+        # Two come, and leave 2.
+        *(([*many(9, 2, "q"), *many(13, 3), P("p3", 15), *many(13)[4:]], P("small", units),
+           [holding(used, 20, used)], title)
+          for units, used, title in ((2, 18, ""), (3, 17, HELD))),
+        (many(4, 8, "a", "a"), P("small", 1, "a"), [ROOM, TEAM], ""),
+        # These will be granted: nothing is left of the ledger.
+        ([*many(4, 8, "a", "a"), P("f0", 5), P("f1", 5)], P("small", 1, "a"), [ROOM, TEAM], HELD)],
+    "who fits is counted beside who waits": [  # 2 are left beside both
+        ([P("a", 3), P("big", 13)], P("small", 3), [WIDE], HELD),
+        ([P("a", 3), P("big", 13)], P("small", 2), [WIDE], "")]}
+
+
+@pytest.mark.parametrize("case", TURNS)
+def test_whose_turn_it_is(case):
+    for waits, asks, limits, title in TURNS[case]:
+        assert held_by(line(*waits), asks, tuple(limits)) == title, (waits, asks)
 
 
 @given(st.lists(st.tuples(st.integers(1, 10), st.sampled_from(["", "a", "b"])), min_size=1,
@@ -123,97 +187,11 @@ def test_a_place_for_longer_than_anybody_may_wait_is_none():
     assert is_over(evolve(place("a", 1), until="9999-12-31T23:59:59+00:00"), now)
 
 
-def holding(used, cap, *amounts, team=None, first=0):
-    """A limit in which room comes only if open grants are handed back."""
-    return evolve(limit(team or "the ledger", used, cap, team), renews=False, refunds=tuple(
-        Refund(f"g{number}", ("h", number, "s"), (amount, 0))
-        for number, amount in enumerate(amounts, first)))
-
-
-def test_a_request_that_leaves_the_room_of_who_waits_passes():
-    own, big = holding(8, 20, 6), place("big", 13)  # 13 fit beside the 2 that stay, and 5 more
-    for units, title in ((1, ""), (5, ""), (6, "the ledger")):
-        assert held_by(line(big), place("small", units), (own,)) == title
-    assert held_by(line(big, place("big2", 13)), place("small", 5), (own,)) == ""
-    assert held_by(line(big), place("small", 1), (evolve(own, renews=True),)) == "the ledger"
-
-
-def test_a_request_waits_for_refunds_of_which_it_would_take_a_part():
-    own = holding(8, 10, 1, 1, 1)  # who waits for 4 comes if any two are handed back
-    assert held_by(line(place("big", 4)), place("small", 1), (own,)) == "the ledger"
-    for amounts, title in (((5,), ""), ((1, 4, 4), ""), ((1, 1, 4), "the ledger")):  # short of 2
-        own = holding(8, 10, *amounts)
-        assert held_by(line(place("big", 4)), place("small", 2), (own,)) == title
-    own = holding(8, 10, 2, 2)  # nobody hands back 3
-    assert held_by(line(place("big", 5)), place("small", 1), (own,)) == ""
-
-
-def test_what_a_cap_keeps_from_who_waits_is_kept_for_nobody():
-    """It holds 19 and 1, and may have 24: for 11 more, the 19 would have to come back."""
-    whole, own = holding(190, 200, 19, 1), holding(20, 24, 19, 1, team="a")
-    assert held_by(line(place("big", 11)), place("b", 1), (whole,)) == "the ledger"
-    assert held_by(line(place("big", 11, "a")), place("b", 1), (whole, own)) == ""
-
-
-def test_who_passes_leaves_the_room_under_every_limit():
-    whole, own = holding(8, 20, 6), holding(5, 10, team="a")
-    assert held_by(line(place("big", 13)), place("x", 5), (whole, own)) == ""
-    places = line(place("big", 13), place("a", 5, "a"))
-    for units in (1, 5):
-        assert held_by(places, place("x", units, "a"), (whole, own)) == "a"
-
-
-def test_what_a_window_renews_is_held_whatever_is_handed_back():
-    """Who waits for both comes if the 5 are handed back. Then 1 would fit beside it."""
-    whole, window = holding(8, 10, 5), evolve(holding(5, 10, 5), title="window", renews=True)
-    assert held_by(line(place("big", 6)), place("small", 1), (whole, window)) == "window"
-    assert held_by(line(place("big", 6)), place("small", 1), (whole,)) == ""
-
-
 def test_who_could_come_in_a_new_window_only_is_waited_for():
     window = evolve(holding(9, 10), title="window", renews=True)
     assert can_come(demand_of(place("a", 10), (window,)), (window,))
     assert not can_come(demand_of(place("a", 11), (window,)), (window,))
     assert not can_come(demand_of(place("a", 2), (window,)), (evolve(window, renews=False),))
-
-
-def test_delta_is_counted_as_units_are():
-    def own(*amounts):
-        return evolve(holding(0, 100), used=(0, 8), cap=(100, 10), refunds=tuple(
-            Refund(f"g{number}", ("h", 1, "s"), (0, amount))
-            for number, amount in enumerate(amounts)))
-
-    big, small = evolve(place("big", 1), delta_units=4), place("small", 1)
-    many = [2**number for number in range(12)]  # their sums share spans: nothing is known of one
-    assert held_by(line(evolve(big, delta_units=1000)), small, (own(*many),)) == ""
-    assert held_by(line(big), small, (own(1, 1, 1),)) == ""  # it takes no delta
-    small = evolve(small, delta_units=1)
-    assert held_by(line(big), small, (own(1, 1, 1),)) == "the ledger"
-    assert held_by(line(big), small, (own(5),)) == ""
-
-
-def test_of_many_each_is_looked_at_alone_and_after_all_before_it():
-    many = [place(f"p{number}", 13) for number in range(30)]
-    for units, title in ((5, ""), (6, "the ledger")):
-        assert held_by(line(*many), place("small", units), (holding(8, 20, 6),)) == title
-    many[3] = place("p3", 15)  # comes alone, and leaves 3
-    assert held_by(line(*many), place("small", 4), (holding(8, 20, 6),)) == "the ledger"
-    two = [place(f"q{number}", 9) for number in range(2)]  # both come, and leave 2
-    assert held_by(line(*two, *many), place("small", 2), (holding(18, 20, 18),)) == ""
-    assert held_by(line(*two, *many), place("small", 3), (holding(17, 20, 17),)) == "the ledger"
-    whole, team = holding(90, 100, 5), holding(9, 10, 5, team="a")
-    waits = [place(f"a{number}", 4, "a") for number in range(8)]
-    fit = [place("f0", 5), place("f1", 5)]  # they will be granted: nothing is left of the ledger
-    own = place("small", 1, "a")
-    assert held_by(line(*waits), own, (whole, team)) == ""
-    assert held_by(line(*waits, *fit), own, (whole, team)) == "the ledger"
-
-
-def test_who_fits_is_counted_beside_who_waits():
-    own = holding(8, 20, 6)
-    places = line(place("a", 3), place("big", 13))
-    assert held_by(places, place("small", 3), (own,)) == "the ledger"  # 2 are left beside both
-    assert held_by(places, place("small", 2), (own,)) == ""
 
 
 def some(items):
