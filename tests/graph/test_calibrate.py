@@ -20,11 +20,16 @@ NOISES = [
     (lambda z: pl.SparseVector(z, 2 * z, 3), 1.0, 0.0, "add_remove")]
 
 
+def meets(build, epsilon, delta=0.0, relation="add_remove", off=0.999, **options):
+    """It meets the target, and what is so much off does not."""
+    found = pl.calibrate(build, epsilon, delta, relation, **options)
+    assert pl.epsilon(build(found), delta, relation) <= epsilon
+    assert pl.epsilon(build(found * off), delta, relation) > epsilon
+
+
 @all_cases(("build", "epsilon", "delta", "relation"), NOISES)
 def test_the_noise_meets_the_target_and_less_noise_does_not(build, epsilon, delta, relation):
-    noise = pl.calibrate(build, epsilon, delta, relation)
-    assert pl.epsilon(build(noise), delta, relation) <= epsilon
-    assert pl.epsilon(build(noise * 0.999), delta, relation) > epsilon
+    meets(build, epsilon, delta, relation)
 
 
 @pytest.mark.parametrize("build", [
@@ -32,9 +37,7 @@ def test_the_noise_meets_the_target_and_less_noise_does_not(build, epsilon, delt
     lambda e: pl.Repeat(pl.Exponential(e), 30),
     lambda e: pl.Sequential([pl.PermuteAndFlip(e), pl.Gaussian(9.0)])])
 def test_the_largest_parameter(build):
-    found = pl.calibrate(build, 1.0, 1e-6, largest=True)
-    assert pl.epsilon(build(found), 1e-6) <= 1.0
-    assert pl.epsilon(build(found * 1.001), 1e-6) > 1.0
+    meets(build, 1.0, 1e-6, off=1.001, largest=True)
 
 
 @pytest.mark.parametrize("node", [
@@ -87,26 +90,20 @@ def test_a_refusal_of_some_parameters_is_the_cause():
 def test_all_the_noise_that_a_node_allows_is_searched(build, epsilon):
     """Laplace had no answer at epsilon 1e-12, and a thousand times too much noise at 1e9."""
     largest = build in (pl.PermuteAndFlip, pl.DiscreteLaplace, pl.Exponential)
-    found = pl.calibrate(build, epsilon, largest=largest)
-    assert pl.epsilon(build(found)) <= epsilon
-    assert pl.epsilon(build(found * (1.000001 if largest else 0.999999))) > epsilon
+    meets(build, epsilon, off=1.000001 if largest else 0.999999, largest=largest)
 
 
 @all_cases("epsilon", [1e-12, 1e-3, 1e9])
 @all_cases("delta", [1e-300, 1e-50, 1e-5])
 @all_cases("build", [pl.Gaussian, pl.DiscreteGaussian])
 def test_gaussian_noise_at_tiny_deltas(build, epsilon, delta):
-    found = pl.calibrate(build, epsilon, delta)
-    assert pl.epsilon(build(found), delta) <= epsilon < pl.epsilon(build(0.999 * found), delta)
+    meets(build, epsilon, delta)
 
 
 def test_a_node_that_allows_less_noise_than_is_searched():
     """A step beyond what is allowed costs infinity, and is then no reason to go further."""
-    def build(scale):
-        return pl.Sequential([pl.Laplace(scale), pl.Laplace(scale * 1e127)])
-
-    found = pl.calibrate(build, 1e-12)
-    assert pl.epsilon(build(found)) <= 1e-12 < pl.epsilon(build(0.999999 * found))
+    meets(lambda scale: pl.Sequential([pl.Laplace(scale), pl.Laplace(scale * 1e127)]), 1e-12,
+          off=0.999999)
     assert 1e140 / pl.calibrate(pl.Laplace, 1.0000000001e-140) == pytest.approx(1)
 
 

@@ -3,6 +3,7 @@
 import inspect
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -101,13 +102,6 @@ def test_a_subclass_or_a_stranger_is_refused():
             pl.nodes.from_dp_event(stranger)
 
 
-@pytest.mark.parametrize(("event", "relation"), [
-    (dp_event.RandomizedResponseDpEvent(0.5, 4), "add_remove"),
-    (dp_event.SampledWithoutReplacementDpEvent(100, 5, EG), "add_remove")])
-def test_the_other_relation_is_refused(event, relation):
-    refused(pl.errors.RelationMismatch, lambda: pl.nodes.from_dp_event(event, relation))
-
-
 NAN = math.nan
 
 
@@ -133,14 +127,16 @@ def test_an_impossible_number_is_refused(event):
     refused(pl.InvalidValue, lambda: pl.nodes.from_dp_event(event))
 
 
-@pytest.mark.parametrize("event", [
-    dp_event.RandomizedResponseDpEvent(NAN, 2), dp_event.RandomizedResponseDpEvent(0.0, 2),
-    dp_event.RandomizedResponseDpEvent(0.5, 1),
-    dp_event.SampledWithoutReplacementDpEvent(5, 100, EG),
-    dp_event.SampledWithoutReplacementDpEvent(100, NAN, EG),
-], ids=str)
-def test_an_impossible_number_is_refused_for_replace_one(event):
+RESPONSE, WITHOUT = dp_event.RandomizedResponseDpEvent, dp_event.SampledWithoutReplacementDpEvent
+
+
+@all_cases("event", [RESPONSE(NAN, 2), RESPONSE(0.0, 2), RESPONSE(0.5, 1), WITHOUT(5, 100, EG),
+                     WITHOUT(100, NAN, EG)], ids=str)
+def test_an_impossible_number_is_refused_for_replace_one_and_nothing_for_the_other(event):
     refused(pl.InvalidValue, lambda: pl.nodes.from_dp_event(event, "replace_one"))
+    refused(pl.errors.RelationMismatch,
+            *(partial(pl.nodes.from_dp_event, right, "add_remove")
+              for right in (RESPONSE(0.5, 4), WITHOUT(100, 5, EG))))
 
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch):
@@ -370,35 +366,28 @@ def test_the_documented_example_runs():
 HARD = pl.Asserted(0.5, "so they say", delta=1e-6)
 
 
+ROUGH = pl.DiscreteGaussian(3.0, 1)
+
+
+@all_cases(("node", "relation", "said", "weaker", "unsaid"), [
+    (pl.Sequential([G, ROUGH, HARD]), "add_remove",  # the others are said
+     ["GaussianDpEvent", "ZCDpEvent", "UnsupportedDpEvent"], 1, 1),
+    # Nothing is said about whole records by a promise about labels.
+    (pl.RandomizedResponse(0.5, 2), "replace_label", ["UnsupportedDpEvent"], 0, 1),
+    # The inside of a sample alone would be a statement about another mechanism.
+    (pl.Sequential([pl.PoissonSample(0.1, HARD), G]), "add_remove",
+     ["UnsupportedDpEvent", "GaussianDpEvent"], 0, 1)])
+def test_what_no_event_says_leaves_the_others_said(node, relation, said, weaker, unsaid):
+    event, how = every_dp_event(node, relation)
+    assert [type(one).__name__ for one in getattr(event, "events", [event])] == said
+    assert (sum(how.weaker.values()), sum(how.unsaid.values())) == (weaker, unsaid)
+
+
 def test_every_node_is_said_exactly_where_it_can_be():
     node = pl.Sequential([G, L, pl.Repeat(pl.Gaussian(4.0), 3)])
     event, how = every_dp_event(node, "add_remove")
-    assert event == pl.nodes.to_dp_event(node)
-    assert not how.weaker
-    assert not how.unsaid
-
-
-def test_what_no_event_says_leaves_the_others_said():
-    rough = pl.DiscreteGaussian(3.0, 1)
-    event, how = every_dp_event(pl.Sequential([G, rough, HARD]), "add_remove")
-    assert [type(one).__name__ for one in event.events] == [
-        "GaussianDpEvent", "ZCDpEvent", "UnsupportedDpEvent"]
-    assert (sum(how.weaker.values()), sum(how.unsaid.values())) == (1, 1)
-    refused(pl.errors.UnsupportedNode, lambda: pl.nodes.to_dp_event(pl.Sequential([G, rough])))
-
-
-def test_nothing_is_said_about_whole_records_by_a_promise_about_labels():
-    event, how = every_dp_event(pl.RandomizedResponse(0.5, 2), "replace_label")
-    assert type(event).__name__ == "UnsupportedDpEvent"
-    assert sum(how.unsaid.values()) == 1
-
-
-def test_a_sample_of_what_cannot_be_said_is_said_as_a_whole():
-    """Its inside alone would be a statement about another mechanism."""
-    event, how = every_dp_event(pl.Sequential([pl.PoissonSample(0.1, HARD), G]), "add_remove")
-    assert [type(one).__name__ for one in event.events] == ["UnsupportedDpEvent", "GaussianDpEvent"]
-    assert sum(how.unsaid.values()) == 1
-    assert not how.weaker
+    assert event == pl.nodes.to_dp_event(node) and not how.weaker and not how.unsaid
+    refused(pl.errors.UnsupportedNode, lambda: pl.nodes.to_dp_event(pl.Sequential([G, ROUGH])))
 
 
 @given(st.lists(leaves, min_size=1, max_size=4))

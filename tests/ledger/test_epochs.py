@@ -188,36 +188,30 @@ def test_it_is_used_and_the_first_line_says_what_was_read(place):
     assert "Every entry was re-read and re-priced." in lines[1]
 
 
-def spoil(path, how):
-    """One thing that an attacker, a damaged disk or a restored copy may do to an epoch."""
-    data = path.read_bytes()
-    if how == "emptied":
-        path.write_bytes(b"")
-    elif how == "cut":
-        path.write_bytes(data[:-1])
-    elif how == "longer":
-        path.write_bytes(data + b"\0")
-    elif how == "open to others":
-        path.chmod(0o666)
-    elif how == "a link":
-        shutil.copy(path, path.with_name("elsewhere"))
-        path.unlink()
-        path.symlink_to(path.with_name("elsewhere"))
-    elif how == "a pipe":
-        path.unlink()
-        os.mkfifo(path)
-    elif how == "another key":
-        path.with_name("epochs.key").write_bytes(bytes(32))
-    elif how == "no key":
-        path.with_name("epochs.key").unlink()
-    elif how == "a key of others":
-        path.with_name("epochs.key").chmod(0o622)
+def linked(path):
+    shutil.copy(path, path.with_name("elsewhere"))
+    path.unlink()
+    path.symlink_to(path.with_name("elsewhere"))
 
 
-@pytest.mark.parametrize("how", ["emptied", "cut", "longer", "open to others", "a link", "a pipe",
-                                 "another key", "no key", "a key of others"])
+def piped(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+SPOILT = {  # what an attacker, a damaged disk or a restored copy may do to an epoch
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"\0"),
+    "open to others": lambda path: path.chmod(0o666), "a link": linked, "a pipe": piped,
+    "another key": lambda path: path.with_name("epochs.key").write_bytes(bytes(32)),
+    "no key": lambda path: path.with_name("epochs.key").unlink(),
+    "a key of others": lambda path: path.with_name("epochs.key").chmod(0o622)}
+
+
+@pytest.mark.parametrize("how", SPOILT)
 def test_one_that_is_not_as_it_was_sealed_is_none(place, tmp_path, how):
-    spoil(*seals(tmp_path), how)
+    SPOILT[how](*seals(tmp_path))
     store = store_at(place, read_only=True)
     assert find_epoch(store) is None
     assert read_once(store).view.sealed is None
