@@ -46,9 +46,7 @@ def spend(ledger, data, most=100):
 @pytest.fixture
 def path(tmp_path):
     (tmp_path / "here").mkdir()
-    place = tmp_path / "here" / "l.db"
-    pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter="gdp").close()
-    return place
+    return another(tmp_path / "here" / "l.db")
 
 
 @pytest.fixture
@@ -57,39 +55,15 @@ def fits(tmp_path):
         return spend(ledger, guard(ledger))
 
 
-def link(path):
-    os.link(path, path.with_name("other.db"))
-
-
-def rename(path):
-    path.rename(path.with_name("other.db"))
-
-
-def move(path):
-    (path.parent / "folder").mkdir()
-    path.rename(path.parent / "folder" / path.name)
-
-
-def remove(path):
-    path.unlink()
-
-
-def replace(path):
-    shutil.copy(path, path.with_name("copy.db"))
-    os.replace(path.with_name("copy.db"), path)
-
-
-def replace_by_another(path):
-    other = path.with_name("other.db")
-    pl.Ledger.create(other, budget=pl.Budget(1.0, 1e-6), filter="gdp").close()
-    os.replace(other, path)
+def another(place):
+    pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter="gdp").close()
+    return place
 
 
 def make_afresh(path):
-    path.unlink()
-    for suffix in ("-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm"):
         Path(f"{path}{suffix}").unlink()
-    pl.Ledger.create(path, budget=pl.Budget(1.0, 1e-6), filter="gdp").close()
+    another(path)
 
 
 def copy_over(path):
@@ -100,39 +74,9 @@ def copy_over(path):
         file.write(data)
 
 
-def cut(path):
-    os.truncate(path, 4096)
-
-
-def no_log(path):
-    Path(f"{path}-wal").unlink()
-
-
-def another_log(path):
-    log = Path(f"{path}-wal")
-    data = log.read_bytes()
-    log.unlink()
-    log.write_bytes(data)
-
-
-def linked_log(path):
-    os.link(f"{path}-wal", f"{path}-wal-too")
-
-
-def symlinked_log(path):
-    os.rename(f"{path}-wal", f"{path}-elsewhere")
-    os.symlink(f"{path}-elsewhere", f"{path}-wal")
-
-
-def another_index(path):
-    index = Path(f"{path}-shm")
-    data = index.read_bytes()
-    index.unlink()
-    index.write_bytes(data)
-
-
-def linked_index(path):
-    os.link(f"{path}-shm", f"{path}-shm-too")
+def move(path):
+    (path.parent / "folder").mkdir()
+    path.rename(path.parent / "folder" / path.name)
 
 
 def move_folder(path):
@@ -140,38 +84,60 @@ def move_folder(path):
     path.parent.mkdir()
 
 
-ATTACKS = [link, rename, move, remove, replace, replace_by_another, make_afresh, copy_over, cut,
-           no_log, another_log, linked_log, symlinked_log, another_index, linked_index,
-           move_folder]
+def written_again(suffix):
+    def attack(path):
+        beside = Path(f"{path}{suffix}")
+        data = beside.read_bytes()
+        beside.unlink()
+        beside.write_bytes(data)
+    return attack
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def symlinked_log(path):
+    os.rename(f"{path}-wal", f"{path}-elsewhere")
+    os.symlink(f"{path}-elsewhere", f"{path}-wal")
+
+
+ATTACKS = {
+    "link": lambda path: os.link(path, path.with_name("other.db")),
+    "rename": lambda path: path.rename(path.with_name("other.db")), "move": move,
+    "remove": lambda path: path.unlink(),
+    "replace": lambda path: os.replace(shutil.copy(path, path.with_name("copy.db")), path),
+    "replace by another": lambda path: os.replace(another(path.with_name("other.db")), path),
+    "make afresh": make_afresh, "copy over": copy_over, "cut": lambda path: os.truncate(path, 4096),
+    "no log": lambda path: Path(f"{path}-wal").unlink(), "another log": written_again("-wal"),
+    "linked log": lambda path: os.link(f"{path}-wal", f"{path}-wal-too"),
+    "symlinked log": symlinked_log, "another index": written_again("-shm"),
+    "linked index": lambda path: os.link(f"{path}-shm", f"{path}-shm-too"),
+    "move folder": move_folder}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
 def test_an_open_ledger_refuses_what_became_of_its_file(path, attack):
     ledger = pl.Ledger.open(path)
     data = guard(ledger)
     ledger.request(G, data).close()
     units = ledger._history.state.units
-    attack(path)
+    ATTACKS[attack](path)
     for _ in range(2):  # and it does not get used to it
         with pytest.raises(pl.LedgerError) as caught:
             ledger.request(G, data)
         assert isinstance(caught.value, (pl.errors.LedgerMisplaced, pl.errors.LedgerMissing,
                                          pl.errors.LedgerCorrupt))
-        if attack is copy_over:
+        if attack == "copy over":
             break  # the same bytes: who opens it afresh finds everything
     assert data._vault.opened == 0 and ledger._history.state.units == units
     ledger._history._pending.clear()
     ledger.close()
 
 
-@pytest.mark.parametrize("attack", [link, rename, move, replace],
-                         ids=lambda attack: attack.__name__)
+@pytest.mark.parametrize("attack", ["link", "rename", "move", "replace"])
 def test_two_names_together_never_spend_more_than_there_is(path, fits, attack):
     """44 grants where 22 fit, before."""
     first = pl.Ledger.open(path)
     data = guard(first)
     granted = spend(first, data, 5)
-    attack(path)
+    ATTACKS[attack](path)
     for name in {path, *path.parent.rglob("*.db")}:
         try:
             with pl.Ledger.open(name) as second:
@@ -184,7 +150,7 @@ def test_two_names_together_never_spend_more_than_there_is(path, fits, attack):
 
 
 def test_a_hard_link_is_refused_at_once_and_found_by_an_auditor(path):
-    link(path)
+    ATTACKS["link"](path)
     for name in (path, path.with_name("other.db")):
         with pytest.raises(pl.errors.LedgerMisplaced, match="hard link"):
             pl.Ledger.open(name)
@@ -211,14 +177,13 @@ def test_a_symbolic_link_is_the_same_ledger(path, fits):
 
 
 def test_a_symbolic_link_that_leads_elsewhere_meanwhile_is_refused(path):
-    another = path.with_name("another.db")
-    pl.Ledger.create(another, budget=pl.Budget(1.0, 1e-6), filter="gdp").close()
+    other = another(path.with_name("another.db"))
     name = path.with_name("link.db")
     name.symlink_to(path)
     with pl.Ledger.open(name) as ledger:
         data = guard(ledger)
         name.unlink()
-        name.symlink_to(another)
+        name.symlink_to(other)
         refused(pl.errors.LedgerMisplaced, lambda: ledger.request(G, data), match="replaced")
         ledger._history._pending.clear()
 
@@ -240,7 +205,7 @@ def test_a_descriptor_s_own_name_is_that_of_its_file(path):
         data = guard(ledger)
         ledger.request(G, data).close()
         assert Path(f"{path}-wal").exists()
-        rename(path)
+        ATTACKS["rename"](path)
         refused(pl.errors.LedgerMisplaced, lambda: ledger.request(G, data))
         ledger._history._pending.clear()
 
@@ -271,7 +236,7 @@ def test_a_new_file_is_not_opened_with_the_log_of_the_one_before(path):
     first = pl.Ledger.open(path)
     guard(first)
     first._history.flush()
-    replace_by_another(path)
+    ATTACKS["replace by another"](path)
     with pytest.raises(pl.errors.LedgerMisplaced, match="log beside it is in use"):
         pl.Ledger.open(path)
     first._history.store.close()
@@ -315,7 +280,7 @@ def test_a_commit_whose_file_vanished_meanwhile_is_not_believed(path):
         units = ledger._history.state.units
 
         def late(state):
-            remove(path)
+            path.unlink()
             return said(("window", {"window": "w", "time": ""}))
 
         with pytest.raises(pl.errors.LedgerMisplaced, match="may be lost"):
