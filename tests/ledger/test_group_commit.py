@@ -18,6 +18,7 @@ from privledger.ledger.queue import CommitQueue, Ticket
 from privledger.storage import MemoryStore, SQLiteStore
 from tests.bodies import body_of, said
 from tests.worlds import protected, refused, schema_of
+from tests.worlds import together as at_once
 
 G = pl.Gaussian(10.0)
 (NOTED,) = said(("refused", {"number": "noted"}))
@@ -185,21 +186,25 @@ def test_a_transaction_that_fails_fails_everybody_in_it(history, gate, error):
 
 
 class FailsOnce:
-    """A store of which the transaction number `which` fails at its commit."""
+    """A store whose transaction number `which` fails: at its commit, or when all is durable."""
 
-    def __init__(self, store, which, error):
-        self._store, self._left, self._error = store, which, error
+    def __init__(self, store, which, error, *, durable=False):
+        self._store, self._left, self._error, self._durable = store, which, error, durable
 
     def __getattr__(self, name):
         return getattr(self._store, name)
 
+    def _fails(self, durable):
+        if self._left == 0 and durable is self._durable:
+            raise self._error
+
     @contextmanager
     def transaction(self):
+        self._left -= 1
         with self._store.transaction() as transaction:
             yield transaction
-            self._left -= 1
-            if self._left == 0:
-                raise self._error
+            self._fails(False)
+        self._fails(True)
 
 
 def test_nobody_of_a_failed_batch_is_told_that_it_was_written(history, gate):
@@ -212,22 +217,10 @@ def test_nobody_of_a_failed_batch_is_told_that_it_was_written(history, gate):
     assert audit(history.store) == []
 
 
-class LostOnce(FailsOnce):
-    """The interrupt comes when everything is durable."""
-
-    @contextmanager
-    def transaction(self):
-        with self._store.transaction() as transaction:
-            yield transaction
-        self._left -= 1
-        if self._left == 0:
-            raise self._error
-
-
-@pytest.mark.parametrize("kind", [FailsOnce, LostOnce])
-def test_an_interrupt_is_for_the_thread_it_came_to(history, gate, kind):
+@pytest.mark.parametrize("durable", [False, True])
+def test_an_interrupt_is_for_the_thread_it_came_to(history, gate, durable):
     """The others of its batch are decided again, or are told what has arrived: each once."""
-    gate._store = kind(gate._store, 2, KeyboardInterrupt())
+    gate._store = FailsOnce(gate._store, 2, KeyboardInterrupt(), durable=durable)
     history.note(NOTED)
     found = together(history, gate, [note(1), refuse, note(2), note(3)])
     hit = [place for place, one in enumerate(found) if isinstance(one, KeyboardInterrupt)]
@@ -242,21 +235,8 @@ def test_an_interrupt_is_for_the_thread_it_came_to(history, gate, kind):
 
 def test_a_commit_that_was_durable_although_it_failed_is_found_afterwards(history, gate):
     """The answer was lost, not the entry: the charge stands."""
-    store = gate._store
-
-    class Lost:
-        def __getattr__(self, name):
-            return getattr(store, name)
-
-        @contextmanager
-        def transaction(self):
-            with store.transaction() as transaction:
-                yield transaction
-            raise pl.LedgerError("the connection was lost")
-
-    gate._store = Lost()
+    gate._store = FailsOnce(gate._store, 1, pl.LedgerError("connection lost"), durable=True)
     refused(pl.LedgerError, lambda: history.commit(note(1)))
-    gate._store = store
     assert history.refresh().refusals == 1 and numbers(history) == [1]
     history.commit(note(2))
     assert numbers(history) == [1, 2] and history.state.refusals == 2
@@ -299,11 +279,7 @@ def test_threads_never_get_more_than_there_is(kind, tmp_path, schema, table):
             with suppress(pl.BudgetExceeded):
                 granted.append(ledger.request(plan, data).grant)
 
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(16, work)
     assert len(granted) == len(set(granted)) == len(ledger.state.grants) == 40
     assert ledger.spent <= 1.0 and ledger.verify() == []
     ledger.close()
@@ -369,20 +345,17 @@ def test_one_who_gives_up_is_not_served_and_holds_nobody_up(when):
 
 def test_threads_get_their_turns(tmp_path):
     """Every thread has its share while all of them ask, and a commit takes the disk's time."""
-    got, barrier = [0] * 8, threading.Barrier(8)
+    got, barrier, left = [0] * 8, threading.Barrier(8), iter(range(8))
     ledger = pl.Ledger.create(tmp_path / "x.ledger", budget=pl.Budget(1.0), filter="basic")
 
-    def work(number):
+    def work():
+        number = next(left)
         barrier.wait()
         while sum(got) < 400:
             ledger._history.commit(note(number))
             got[number] += 1
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(8, work)
     assert min(got) >= 0.05 * sum(got)
     ledger.close()
 
