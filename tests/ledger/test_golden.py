@@ -49,23 +49,39 @@ def rows(place):
         store.close()
 
 
-def test_it_opens_and_is_clean_and_says_the_same_totals(kind, place):
-    known = TOTALS[kind]
+def told(place, known):
+    """It opens, is clean and says the same totals; the ledger's whole state."""
     with pl.Ledger.open(place, read_only=True) as ledger:
         assert ledger.verify() == []
-        assert ledger.receipt.as_dict() == known["receipt"]
-        assert ledger.spent == known["epsilon"]
-        # Version 0.1 rounded what is left to the nearest float; it is rounded down since.
-        assert known["left"] * (1 - 2**-52) <= ledger.left <= known["left"]
-        state = ledger._history.full()
-    assert state.rule.kind == kind
-    assert (state.units, state.delta_units) == (known["units"], known["delta_units"])
+        assert (ledger.receipt.as_dict(), ledger.spent) == (known["receipt"], known["epsilon"])
+        state, left = ledger._history.full(), ledger.left
+    assert (state.units, state.refusals) == (known["units"], known["refusals"])
     assert [list(spent) for spent in state.cap_spent] == known["cap_spent"]
-    assert {name: [list(spent) for spent in totals]
-            for name, totals in state.windows.items()} == known["windows"]
-    assert state.refusals == known["refusals"]
     assert {name: [grant.status, *grant.charged, grant.releases]
             for name, grant in state.grants.items()} == known["grants"]
+    return state, left
+
+
+def exported(place, tmp_path):
+    """What the other verifier agrees to."""
+    lines = tmp_path / "now.jsonl"
+    done = CliRunner().invoke(main, ["export", str(place), "--include-records", "-o", str(lines)])
+    assert done.exit_code == 0, done.output
+    alone = subprocess.run([sys.executable, "-I", verify_history.__file__, str(lines)],
+                           capture_output=True, text=True, check=False)
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+    return lines.read_bytes()
+
+
+def test_it_says_the_same_totals_and_its_export_is_the_one_of_then(kind, place, tmp_path):
+    known = TOTALS[kind]
+    state, left = told(place, known)
+    # Version 0.1 rounded what is left to the nearest float; it is rounded down since.
+    assert known["left"] * (1 - 2**-52) <= left <= known["left"]
+    assert (state.rule.kind, state.delta_units) == (kind, known["delta_units"])
+    assert {name: [list(spent) for spent in totals]
+            for name, totals in state.windows.items()} == known["windows"]
+    assert exported(place, tmp_path) == (FOLDER / f"{kind}.jsonl").read_bytes()
 
 
 def test_the_commands_read_it(kind, place):
@@ -78,17 +94,6 @@ def test_the_commands_read_it(kind, place):
     assert shown["spent"] == TOTALS[kind]["epsilon"]
     assert len(shown["grants"]) >= len(TOTALS[kind]["grants"])
     assert "clean" in call("verify")
-
-
-def test_its_export_is_the_one_of_then_and_the_other_verifier_agrees(kind, place, tmp_path):
-    exported = tmp_path / "now.jsonl"
-    done = CliRunner().invoke(main, ["export", str(place), "--include-records",
-                                     "-o", str(exported)])
-    assert done.exit_code == 0, done.output
-    assert exported.read_bytes() == (FOLDER / f"{kind}.jsonl").read_bytes()
-    alone = subprocess.run([sys.executable, "-I", verify_history.__file__, str(exported)],
-                           capture_output=True, text=True, check=False)
-    assert alone.returncode == 0, alone.stdout + alone.stderr
 
 
 def test_what_is_written_today_has_the_bytes_of_then(place):
@@ -118,26 +123,12 @@ def test_a_spill_of_then_is_taken_up(tmp_path):
 def test_every_earlier_format_is_read_byte_for_byte(name, tmp_path):
     known, place = FORMATS[name], tmp_path / "old.ledger"
     place.write_bytes(gzip.decompress((FOLDER / f"{name}.gz").read_bytes()))
-    with pl.Ledger.open(place, read_only=True) as ledger:
-        assert ledger.verify() == []
-        assert (ledger.receipt.as_dict(), ledger.spent) == (known["receipt"], known["epsilon"])
-        state = ledger._history.full()
+    state, _ = told(place, known)
     assert name == f"{state.rule.kind}.format{state.format}" and state.format == known["format"]
-    assert (state.units, state.delta_units, state.refusals, len(state.enrolled)) == tuple(
-        known[one] for one in ("units", "delta_units", "refusals", "enrolled"))
-    assert [list(spent) for spent in state.cap_spent] == known["cap_spent"]
-    assert {name: [grant.status, *grant.charged, grant.releases]
-            for name, grant in state.grants.items()} == known["grants"]
+    assert (state.delta_units, len(state.enrolled)) == (known["delta_units"], known["enrolled"])
     for _, kind, text, _, _ in rows(place):
         assert written(decode(kind, parse_body(text))) == text
-    exported = tmp_path / "now.jsonl"
-    done = CliRunner().invoke(main, ["export", str(place), "--include-records",
-                                     "-o", str(exported)])
-    assert done.exit_code == 0, done.output
-    assert hashlib.sha256(exported.read_bytes()).hexdigest() == known["export"]
-    alone = subprocess.run([sys.executable, "-I", verify_history.__file__, str(exported)],
-                           capture_output=True, text=True, check=False)
-    assert alone.returncode == 0, alone.stdout + alone.stderr
+    assert hashlib.sha256(exported(place, tmp_path)).hexdigest() == known["export"]
 
 
 def test_every_format_and_filter_is_there():
