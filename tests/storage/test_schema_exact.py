@@ -6,6 +6,7 @@ Repeats the attacks that freed budgets: a planted trigger, a dropped one, a view
 import shutil
 import sqlite3
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -222,8 +223,9 @@ def test_behind_the_comparison_stands_what_is_read_back(path, monkeypatch):
         assert data._vault.opened == 0
 
 
-def test_settings_of_a_connection(path):
-    store = SQLiteStore(path)
+@pytest.mark.parametrize("afresh", [False, True])
+def test_settings_of_a_connection_also_those_that_make_a_commit_durable(path, tmp_path, afresh):
+    store = SQLiteStore(tmp_path / "new.db", create=True) if afresh else SQLiteStore(path)
     connection = store._connect()
     asked = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in (
         "trusted_schema", "cell_size_check", "recursive_triggers", "synchronous", "journal_mode")}
@@ -250,8 +252,10 @@ def test_a_schema_that_takes_long_to_read_is_given_up(path, monkeypatch):
 class Losing:
     """A transaction of a store that loses or changes what it was given."""
 
-    def __init__(self, inner, fault):
+    def __init__(self, inner, fault, vector):
         self._inner, self._fault = inner, fault
+        if vector is not None:
+            self.vector = lambda name: vector
 
     def rows(self, after):
         rows = self._inner.rows(after)
@@ -261,17 +265,15 @@ class Losing:
         return getattr(self._inner, name)
 
 
-def losing(patch, kind, fault):
-    from contextlib import contextmanager
-
-    right = type(kind).transaction
+def losing(patch, store, fault=list, vector=None):
+    right = type(store).transaction
 
     @contextmanager
     def transaction(self):
         with right(self) as inner:
-            yield Losing(inner, fault)
+            yield Losing(inner, fault, vector)
 
-    patch.setattr(type(kind), "transaction", transaction)
+    patch.setattr(type(store), "transaction", transaction)
 
 
 FAULTS = {
@@ -307,20 +309,7 @@ def test_a_grant_that_does_not_come_back_is_none(tmp_path, monkeypatch, kind, fa
 def test_a_vector_that_does_not_come_back_is_not_settled(tmp_path, monkeypatch, place):
     ledger = pl.Ledger.create(place and tmp_path / place, budget=pl.Budget(2.0, 1e-6))
     history = ledger._history
-    from contextlib import contextmanager
-
-    right = type(history.store).transaction
-
-    class Forgetful(Losing):
-        def vector(self, name):
-            return b"other"
-
-    @contextmanager
-    def transaction(self):
-        with right(self) as inner:
-            yield Forgetful(inner, list)
-
-    monkeypatch.setattr(type(history.store), "transaction", transaction)
+    losing(monkeypatch, history.store, vector=b"other")
     with pytest.raises(pl.errors.LedgerCorrupt, match="vector"):
         history.commit(lambda state: [], {"v": b"data"})
     assert history.store.vector("v") is None

@@ -75,14 +75,6 @@ def test_the_history_is_append_only(path, statement):
     assert look(path)[1] == []
 
 
-def test_settings_that_make_a_commit_durable(tmp_path):
-    store = SQLiteStore(tmp_path / "x.db", create=True)
-    connection = store._connect()
-    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-    store.close()
-
-
 def cut(share=1, pages=0):
     def spoil(path):
         with open(path, "r+b") as file:
