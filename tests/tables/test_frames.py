@@ -299,7 +299,7 @@ def test_statistics_that_lie_change_no_row(lying):
     small = pa.dataset.field("x") < 0.5
     assert data.to_table(filter=small).num_rows == 0  # they would
     assert scan.filter(polars.col("x") < 0.5).collect().height == 0
-    for form in (data, scan, scan.filter(polars.col("x") < 0.5)):
+    for form in (data, scan, scan.filter(polars.col("x") < 0.5), pl.scan_parquet(lying)):
         assert read(form) == [0.25] * 50
     refused(pl.errors.DataError, lambda: as_source(data.filter(small)), match="filter")
 
