@@ -80,6 +80,7 @@ def refused(error, *calls, match=None):
     """Each of the calls is refused in this way."""
     import pytest
 
+    assert calls
     for call in calls:
         with pytest.raises(error, match=match):
             call()

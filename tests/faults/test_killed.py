@@ -2,7 +2,7 @@
 
 A child works on a ledger and says on a pipe what it was told. It is killed before or after a
 statement of its own choosing, or by its parent at a random time. Then the file is opened again.
-(Kills between two calls of the C library are in test_broken_files.py.)
+(Kills between two calls of the C library are in test_torn_files.py.)
 """
 
 import json

@@ -1,6 +1,6 @@
 """Each deliberate fault in the ledger breaks the law named beside it; the laws hold without it.
 
-That a missing fsync loses grants in a power cut: test_broken_files.py.
+That a missing fsync loses grants in a power cut: test_torn_files.py.
 """
 
 from __future__ import annotations
