@@ -14,13 +14,12 @@ from typing import NamedTuple
 from .closed_forms import LAPLACE, STEPS, full_chance, outputs
 from .leaves import leaf_price
 from .reading import Node, NoPrice
-from .steps import CELLS, Pair, allocated_atoms, cells, chained, listed, so_often
+from .steps import CELLS, Atom, Pair, allocated_atoms, cells, chained, listed, so_often
 
 POINTS = 1 << 12
-LEAST_DELTA = 1e-10
+LEAST_DELTA, PLAIN_DELTA = 1e-17, 1e-4
 MOST_PAIRS = 12
 MOST_ROWS = 64
-PIECES = 4
 WIDE = 200.0
 
 
@@ -37,33 +36,12 @@ def gaussian_pair(squared: float) -> Pair:
                 lambda loss: normal((loss - squared / 2) / mu))
 
 
-def sampled_pair(rate: float, squared: float) -> Pair:
-    """A record that is removed: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
-    mu = math.sqrt(squared)
-
-    def cdf(loss: float) -> float:
-        inside = math.expm1(min(loss, 600)) / rate
-        if inside <= -1:
-            return 0.0
-        x = (math.log1p(inside) + squared / 2) / mu
-        return (1 - rate) * normal(x) + rate * normal(x - mu)
-    top = mu * (mu + 9) - squared / 2
-    return Pair(math.log1p(-rate), math.log1p(rate * math.expm1(min(top, 600))), (), cdf)
-
-
 def fixed_pair(rate: float, squared: float) -> Pair:
     """A record that is exchanged, in a sample of fixed size: gains as of one that is removed,
     losses as of one that is added, and nothing else."""
-    mu = math.sqrt(squared)
-    removed = sampled_pair(rate, squared).cdf
-    top = sampled_pair(rate, squared).high
-
-    def cdf(loss: float) -> float:
-        if loss >= 0:
-            return removed(loss) if removed else 0.0
-        x = (math.log1p(math.expm1(min(-loss, 600)) / rate) + squared / 2) / mu
-        return normal(-x)
-    return Pair(-top, top, (), cdf)
+    gains = [one for one in rows_pair(rate, squared, 1, False).atoms if one[0] > 0]
+    gains += [(-loss, mass * math.exp(-loss)) for loss, mass in gains]
+    return listed([*gains, (0.0, 1 - math.fsum(mass for _, mass in gains))])
 
 
 def truncated_pair(node: Node, squared: float, exchanged: bool) -> Pair:
@@ -71,16 +49,9 @@ def truncated_pair(node: Node, squared: float, exchanged: bool) -> Pair:
     one it moves twice."""
     rate = node["rate"]
     full = full_chance(rate, node["most"], node["out_of"])
-    if exchanged:
-        parts = [(1 - full, rows_pair(rate, squared, 1, True)),
-                 (full, rows_pair(rate, 4 * squared, 1, True))]
-        return Pair(parts[1][1].low, parts[1][1].high, tuple(
-            (loss, share * mass) for share, pair in parts for loss, mass in pair.atoms))
-    usual, rare = sampled_pair(rate, squared), sampled_pair(rate, 4 * squared)
-    one, two = usual.cdf, rare.cdf
-    if one is None or two is None:
-        raise NoPrice(node.name)
-    return Pair(usual.low, rare.high, (), lambda loss: (1 - full) * one(loss) + full * two(loss))
+    parts = [(1 - full, rows_pair(rate, squared, 1, exchanged)),
+             (full, rows_pair(rate, 4 * squared, 1, exchanged))]
+    return listed([(loss, share * mass) for share, pair in parts for loss, mass in pair.atoms])
 
 
 def drawn(rate: float, rows: int) -> list[float]:
@@ -280,25 +251,41 @@ def stepped(node: Node, unit: Unit) -> Pair:
 
 def sample_of(node: Node, unit: Unit) -> Pair:
     """The pair of a Poisson sample of one Gaussian."""
-    squared = node.inner["noise_multiplier"] ** -2
-    if unit.rows == 1 and not unit.exchanged:
-        return sampled_pair(node["rate"], squared)
     if unit.rows > MOST_ROWS:
         raise NoPrice("a large group of rows on a sample")
-    return rows_pair(node["rate"], squared, unit.rows, unit.exchanged)
+    return rows_pair(node["rate"], node.inner["noise_multiplier"] ** -2, unit.rows, unit.exchanged)
 
 
-def moments(pair: Pair) -> tuple[float, float]:
-    """Mean and variance of the loss, roughly."""
-    masses = list(pair.atoms)
-    if pair.cdf is not None:
-        step = (pair.high - pair.low) / 400
-        edges = [pair.low + step * place for place in range(401)]
-        heights = [pair.cdf(edge) for edge in edges]
-        masses += [((left + step / 2), above - below) for left, below, above in zip(
-            edges[:-1], heights[:-1], heights[1:], strict=True)]
-    mean = math.fsum(loss * mass for loss, mass in masses)
-    return mean, math.fsum((loss - mean) ** 2 * mass for loss, mass in masses)
+def moments(parts: list[tuple[list[Atom], int]], tilt: float) -> tuple[float, float, float]:
+    """Of the sum of all losses at a tilt: the logarithm of its moment, mean, and variance."""
+    log, mean, variance = 0.0, 0.0, 0.0
+    for atoms, times in parts:
+        top = max(tilt * loss for loss, _ in atoms)
+        weights = [mass * math.exp(tilt * loss - top) for loss, mass in atoms]
+        total = math.fsum(weights)
+        one = math.fsum(weight * loss for weight, (loss, _) in zip(weights, atoms, strict=True))
+        one /= total
+        log, mean = log + times * (top + math.log(total)), mean + times * one
+        variance += times * math.fsum(weight * (loss - one)**2 for weight, (loss, _) in zip(
+            weights, atoms, strict=True)) / total
+    return log, mean, variance
+
+
+def tilt_for(parts: list[tuple[list[Atom], int]], delta: float) -> float:
+    """Where a saddle point has about this delta; none where sums show enough of it."""
+    low, high, goal = 0.0, 1.0, math.log(delta)
+    if delta >= PLAIN_DELTA:
+        return 0.0
+
+    def rest(tilt: float) -> float:
+        log, mean, _ = moments(parts, tilt)
+        return log - tilt * mean - goal
+    while rest(high) > 0 and high < 1e6:
+        low, high = high, 2 * high
+    for _ in range(8):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rest(middle) > 0 else (low, middle)
+    return low
 
 
 def epsilon_of_losses(plan: Node, relation: str, delta: float, attained: bool = False) -> float:
@@ -307,22 +294,24 @@ def epsilon_of_losses(plan: Node, relation: str, delta: float, attained: bool = 
     if delta < LEAST_DELTA:
         raise NoPrice("a composition at so small a delta")
     pairs = pairs_of(plan, relation, attained)
-    seen = [moments(pair) for pair, _ in pairs]
-    mean = math.fsum(times * one[0] for (_, times), one in zip(pairs, seen, strict=True))
-    variance = math.fsum(times * one[1] for (_, times), one in zip(pairs, seen, strict=True))
-    spread = math.sqrt(variance)
-    reach = 10 * spread + 2 * max(pair.high - pair.low for pair, _ in pairs)
+    parts = [(cells(pair), times) for pair, times in pairs]
+    tilt = tilt_for(parts, delta)
+    log, mean, variance = moments(parts, tilt)
+    reach = 10 * math.sqrt(variance) + 2 * max(pair.high - pair.low for pair, _ in pairs)
     step = 2 * reach / POINTS
     if not 0 < step < math.inf:
         raise NoPrice("a plan that loses next to nothing")
     product = [1 + 0j] * POINTS
-    for pair, times in pairs:
-        turned = fourier(grid(pair, step))
+    for atoms, times in parts:
+        own = moments([(atoms, 1)], tilt)[0]
+        turned = fourier(grid([(loss, mass * math.exp(tilt * loss - own))
+                               for loss, mass in atoms], step))
         product = [one * two**times for one, two in zip(product, turned, strict=True)]
     masses = [value.real / POINTS for value in fourier(product, 1)]
     losses = [(place + POINTS * round((mean / step - place) / POINTS)) * step
               for place in range(POINTS)]
-    tail = sorted(zip(losses, masses, strict=True), reverse=True)
+    tail = sorted([(loss, mass * math.exp(min(log - tilt * loss, 600)))
+                   for loss, mass in zip(losses, masses, strict=True)], reverse=True)
     return solved(tail, delta)
 
 
@@ -343,21 +332,12 @@ def solved(tail: list[tuple[float, float]], delta: float) -> float:
     return low
 
 
-def grid(pair: Pair, step: float) -> list[complex]:
+def grid(atoms: list[Atom], step: float) -> list[complex]:
     """Masses at whole steps, around a circle; an atom is shared by three of them so that mean
     and variance stay what they are."""
     found = [0j] * POINTS
-    atoms = list(pair.atoms)
-    if pair.cdf is not None:
-        first, last = math.floor(pair.low / step) - 1, math.ceil(pair.high / step) + 1
-        if last - first > 4 * POINTS:
-            raise NoPrice("a loss that is very wide")
-        before = pair.cdf((first - 0.5) * step)
-        for place in range(PIECES * (last - first + 1)):
-            edge = first - 0.5 + (place + 1) / PIECES
-            after = pair.cdf(edge * step)
-            atoms.append(((edge - 0.5 / PIECES) * step, after - before))
-            before = after
+    if max(atoms)[0] - min(atoms)[0] > 4 * POINTS * step:
+        raise NoPrice("a loss that is very wide")
     for loss, mass in atoms:
         near = round(loss / step)
         off = loss / step - near

@@ -150,3 +150,28 @@ def test_many_windows_take_no_longer_for_the_one_than_for_the_other():
     begun = time.process_time()
     assert alone(chained(lines), {}) == []
     assert time.process_time() - begun < 20
+
+
+# --- Honest plans that the stand-alone reader priced 1,300 times too high, or not at all.
+
+
+@pytest.mark.parametrize(("node", "relation", "delta", "below"), [
+    (pl.Repeat(pl.PoissonSample(1e-4, pl.Gaussian(1.0)), 10**6), "add_remove", 1e-9, 1e-3),
+    (pl.Repeat(pl.PoissonSample(1e-3, pl.Gaussian(0.8)), 10**5), "add_remove", 1e-6, 1e-3),
+    (pl.Repeat(pl.PoissonSample(0.01, pl.Gaussian(1.0)), 1000), "add_remove", 1e-15, 1e-3),
+    (pl.Repeat(pl.nodes.TruncatedPoissonSample(1e-4, 20, 10**5, pl.Gaussian(1.0)), 10**5),
+     "add_remove", 1e-6, 1e-3),
+    (pl.Repeat(pl.nodes.FixedSizeSample(1, 10**4, pl.Gaussian(1.0)), 10**5), "replace_one", 1e-6,
+     1e-3),
+    (pl.Repeat(pl.nodes.RandomAllocation(10, pl.Gaussian(1.0)), 10), "add_remove", 1e-6, 1e-3),
+    (pl.nodes.AsReplaceOne(pl.nodes.RandomAllocation(10, pl.Gaussian(5.0))), "replace_one", 1e-7,
+     1e-2),
+    (pl.nodes.Group(4, pl.DiscreteGaussian(30.0)), "add_remove", 1e-7, 1e-3),
+    (pl.Sequential([pl.Repeat(pl.Laplace(2.0), 3), pl.Gaussian(2.0)]), "add_remove", 1e-13, 1e-3),
+], ids=str)
+def test_a_composition_is_priced_to_a_percent_whatever_the_rate_and_delta(
+        node, relation, delta, below):
+    made = verify_history.Table().node(pl.nodes.to_json(node))
+    found = verify_history.due(made, relation, "basic", 0.0, (1000.0, delta), delta)
+    price = pl.epsilon(node, delta, relation)
+    assert 1 - below < float(found.units / verify_history.UNIT) / price < 1 + 2e-3
