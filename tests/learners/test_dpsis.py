@@ -84,10 +84,17 @@ def test_default_method_changes_at_the_documented_epsilon():
     assert isinstance(DPSIS(10.0, 1e-6).plan(SCHEMA), pl.Repeat)
 
 
-def test_sets_of_all_features_have_no_canonical_choice():
+@all_cases(("options", "error"), [
+    ({"k": D + 1}, pl.InvalidValue), ({"k": 0}, pl.InvalidValue), ({"k": True}, pl.InvalidValue),
+    ({"k": 2.0}, pl.InvalidValue), ({"method": "best"}, pl.InvalidValue),
+    ({"scores": "votes"}, pl.InvalidValue), ({"scores": "beauty"}, pl.InvalidValue),
+    ({"epsilon": -1.0}, ValueError), ({"epsilon": math.nan}, ValueError),
+    ({"epsilon": math.inf}, ValueError), ({"epsilon": True}, ValueError),
+    ({"k": D, "method": "canonical"}, pl.PrivledgerError)])
+def test_bad_parameters_are_refused_before_anything_is_read(options, error):
     X, classes, _ = table()
     _, data = protected(pl.Budget(100.0, 0.0), X, classes, SCHEMA)
-    refused(pl.PrivledgerError, lambda: DPSIS(k=D, method="canonical").fit(data))
+    refused(error, lambda: DPSIS(**options).fit(data))
     assert data._vault.opened == 0
 
 
