@@ -174,7 +174,8 @@ def main() -> None:
         told = ("Root mean square errors (`tests/bench/summaries.py --python PYTHON --keep`), "
                 "each question at a fifth of epsilon, delta 0, the same bounds, categories and "
                 "edges. Without ±: the law's own, exactly (one draw of Laplace noise, discrete in "
-                f"opendp); with it: of {told.runs} runs. " + "; ".join(
+                f"opendp); with it: of {told.runs} runs. Draws of quantiles are rarely off, and "
+                "then by many rows: ± 0 says that no run was. " + "; ".join(
                     f"{one.name}: A {one.a}, B {one.b}, C {one.c}, G {one.by}" for one in SETS)
                 + ". ours and opendp: add_remove. diffprivlib: one row is replaced, which hides "
                 "less, and the number of rows is public to it: it cuts counts at it, and divides "
