@@ -35,6 +35,7 @@ SLOW = {
     "chunks": "data.joinpath('p').mkdir(); place = m.generated(data / 'p', 300); "
               "print(m.in_memory(place, 'sgbdt', 2), m.one(place, 'sgbdt', 1, 2))",
     "colours": "print(m.shade_of('sgbdt-classifier'), m.SHADES[0])",
+    "compiled": "m.ROWS = 50; print(m.report())",
     "enrolling": "m.protecting(data, 40, 8); m.looking_up(data, 40)",
     "feature_selection": "print(m._wide(40, 5)[0].name)",
     "feature_sketches": "m.CHUNK, m.CHUNKS, m.FEATURES = 60, 2, 2; print(m.report(told))",
