@@ -277,8 +277,9 @@ def crowded(pair: Pair, relation: Relation, rng: Generator) -> Pair:
     if relation == "replace_label":
         return _relabelled(pair, rng)
     rows = min(table.n_records for table in pair) - (pair[0].n_records == pair[1].n_records)
-    ids = _ids(rows, rng)
-    first, second = (_with_person(table, rows, ids, rng) for table in pair)
+    common = in_crowds(pair[0].take(np.arange(rows)), rng)
+    first, second = (_with_person(common, table.take(np.arange(rows, table.n_records)), rng)
+                     for table in pair)
     return first, second
 
 
@@ -293,17 +294,17 @@ def _ids(rows: int, rng: Generator) -> NDArray[np.int64]:
     return np.asarray(rng.integers(0, people, size=rows), dtype=np.int64)
 
 
-def _with_person(table: Example, rows: int, ids: NDArray[np.int64], rng: Generator) -> Example:
-    """The first rows, and a person with the row that follows them, if there is one."""
-    common, row = table.take(np.arange(rows)), table.take(np.arange(rows, table.n_records))
+def _with_person(common: Example, row: Example, rng: Generator) -> Example:
+    """The common rows, and a person with this row, if it is one, and more."""
     if not row.n_records:
-        return evolve(common, people=ids)
+        return common
     more = int(rng.integers(0, MOST_ROWS))
     same = rng.random() < 0.4
     for _ in range(more):
         row = joined_rows(row, row.take([0]) if same else corner(row, rng))
-    return evolve(joined_rows(common, row),
-                  people=np.concatenate([ids, np.full(row.n_records, 10**6)]))
+    assert common.people is not None
+    people = np.concatenate([common.people, np.full(row.n_records, 10**6)])
+    return evolve(joined_rows(common, row), people=people)
 
 
 def _relabelled(pair: Pair, rng: Generator) -> Pair:
