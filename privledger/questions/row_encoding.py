@@ -138,7 +138,7 @@ class RowEncoding:
             moderate("scale", float(scale))
         moderate("weight", self.weight)
         if not LEAST_STEEP <= moderate("steep", self.steep) <= MOST_STEEP:
-            raise InvalidValue("steep", self.steep, f"{LEAST_STEEP:g} to {MOST_STEEP:g}")
+            raise InvalidValue("steep", self.steep, "1000 to 2**40")
         if not moderate("reach", self.reach) <= MOST_REACH:
             raise InvalidValue("reach", self.reach, f"at most {MOST_REACH:g}")
         numbers = sum(not size for size in self.categories)

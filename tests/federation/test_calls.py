@@ -256,5 +256,5 @@ def test_a_file_of_another_kind_is_no_secret_and_none_is_shown(tmp_path):
     _, place = write_identity(one, tmp_path)
     assert read_identity(place).secret == one.secret
     place.write_text(json.dumps(json.loads(place.read_text()) | {"kind": "another"}))
-    with pytest.raises(pl.InvalidPlan, match="federate keygen"):
+    with pytest.raises(InvalidPlan, match="federate keygen"):
         read_identity(place)
