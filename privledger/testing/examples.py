@@ -189,14 +189,16 @@ def same_records(base: Example, count: int, target: Any) -> Example:
 
 def worst_pair(base: Example, relation: str, records: int = 1,
                count: int = 8) -> tuple[Example, Example]:
-    """Equal records, and so many with the farthest target beside them, or in their place."""
+    """Equal records, and so many with the farthest target beside them, or in the last ones' place:
+    in a lock the record that differs comes last."""
     low, high = extremes(base.schema)
     if relation == "add_remove":
         last = np.arange(count, count + records)
         return (same_records(base, count, low),
                 same_records(base, count + records, low).with_target(last, high))
-    first = same_records(base, max(count, records), low)
-    return first, first.with_target(np.arange(records), high)
+    rows = max(count, records)
+    first = same_records(base, rows, low)
+    return first, first.with_target(np.arange(rows - records, rows), high)
 
 
 def neighbours_of(base: Example, relation: str) -> dict[str, Example]:
