@@ -196,7 +196,7 @@ def of_more(fits: list[dict[str, Any]]) -> str:
     epsilons = sorted({f"{key[1]:g}" for key in found}, key=float)
     seeds = max((one.seeds for one in found.values()), default=0)
     return "\n\n".join([
-        f"Mean over the epsilons, {seeds} splits each:", table(
+        f"Mean over the epsilons, {'one split' if seeds == 1 else f'{seeds} splits'} each:", table(
             ["set", *(TITLES[name] for name in OF_MORE)],
             [[name, *cells(name, OF_MORE)] for name in [*sets, "all"]]),
         "Auto by epsilon, all sets:", table([f"epsilon {one}" for one in epsilons],
