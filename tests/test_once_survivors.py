@@ -25,7 +25,7 @@ from privledger.cli.show import render_ledger
 from privledger.findings import Finding
 from privledger.graph import to_json
 from privledger.guard import session as closing
-from privledger.guard.teller import Request
+from privledger.guard.service import Request
 from privledger.ledger import audit
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry

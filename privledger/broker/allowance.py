@@ -92,7 +92,7 @@ class ResourceLimits:
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
-        """Prices in this block are paid from the purse.
+        """Prices in this block are paid from its resource limits.
 
         Raises:
             IsolationLimit: it is empty.

@@ -154,7 +154,7 @@ class RemoteLearner:
     _channel: Channel = field(alias="channel")
     labels: Mapping[str, str] = field(factory=dict)
     limits: Limits = DEFAULTS
-    purse: ResourceLimits = field(init=False)
+    resources: ResourceLimits = field(init=False)
     info: LearnerInfo = field(init=False)
     _plan: Node = field(init=False)
     _claims: tuple[ClaimStep, ...] = field(init=False, default=())
@@ -162,7 +162,7 @@ class RemoteLearner:
 
     def __attrs_post_init__(self) -> None:
         plain_labels(self.labels)
-        self.purse = ResourceLimits(self.limits)
+        self.resources = ResourceLimits(self.limits)
 
     @staticmethod
     def start(point: EntryPoint, params: dict[str, Any], schema: Schema, relation: str, *,
@@ -211,7 +211,7 @@ class RemoteLearner:
                              "schema": self.schema.to_dict()})
         try:
             self.info = _info(table(reply.get("info")))
-            self._plan = self.purse.node(reply.get("plan"))
+            self._plan = self.resources.node(reply.get("plan"))
             self._claims = tuple(_claim(table(step)) for step in items(reply, "claims", 1000))
             self.unlabelled = reply.get("unlabelled") is True
         except PrivledgerError:
@@ -244,7 +244,7 @@ class RemoteLearner:
             PrivledgerError: what the ledger refused.
             IsolationError: the learner failed, ended or hung; what was charged stands.
         """
-        ledger, server = data.ledger, Server(data, self.name, self.labels, self.purse)
+        ledger, server = data.ledger, Server(data, self.name, self.labels, self.resources)
         failed = True
         try:
             self._tell_public(data)

@@ -22,7 +22,7 @@ from privledger.graph.fold import charging
 from privledger.guard import Scope, Session
 from privledger.guard.dataset import Dataset
 from privledger.guard.handle import _ledger, _request
-from privledger.guard.teller import Request, Teller
+from privledger.guard.service import LedgerService, Request
 from privledger.guard.vault import _vault_of
 from privledger.ledger import Receipt, choose_filter, plain_labels
 from privledger.questions.choice import Choice, LabelChoice
@@ -99,7 +99,7 @@ class Server:
         data: the guarded table.
         learner: who asks, by the owner's word.
         labels: what its grants carry, by the owner's word too: caps match them.
-        purse: what pricing its plans may still cost.
+        resources: what pricing its plans may still cost.
         isolation: how it is kept from the rows, by the owner's word.
         shares: as `Request.shares`, by the owner's word.
         last: the error that was answered last.
@@ -109,7 +109,7 @@ class Server:
     data: Dataset
     learner: str
     labels: Mapping[str, str] = field(factory=dict)
-    purse: ResourceLimits = field(factory=lambda: ResourceLimits(DEFAULTS))
+    resources: ResourceLimits = field(factory=lambda: ResourceLimits(DEFAULTS))
     isolation: str = ISOLATION
     shares: bool = False
     last: PrivledgerError | None = field(default=None, init=False)
@@ -151,7 +151,7 @@ class Server:
             session.close(failed=LearnerError if failed else None)
 
     @property
-    def _ledger(self) -> Teller:
+    def _ledger(self) -> LedgerService:
         return _ledger(self.data.ledger)
 
     def _session(self, message: Json) -> Session:
@@ -178,7 +178,7 @@ class Server:
             None if scope is None else self._scopes[scope], self.labels,
             claimed=None if claimed is None else number("claimed", claimed),
             isolation=self.isolation, shares=self.shares)
-        with self.purse.pricing(), self._waiting():
+        with self.resources.pricing(), self._waiting():
             session = _request(self.data.ledger, asked)
         self._sessions.append(session)
         return {"grant": session.grant, "session": len(self._sessions) - 1}
@@ -206,10 +206,11 @@ class Server:
     def _priced(self, plan: Any, message: Json) -> tuple[Node, float]:
         """A plan whose price is known by now: the request, which holds a lock, finds it."""
         ledger = self._ledger
-        node, delta = self.purse.node(plan), probability("delta", message.get("delta"), zero=True)
+        node = self.resources.node(plan)
+        delta = probability("delta", message.get("delta"), zero=True)
         if delta > ledger.budget.delta:
             raise NotGranted("a delta above the budget's; nothing was read")
-        with self.purse.pricing():
+        with self.resources.pricing():
             # Price a plan as its request will, so that the request finds every price made.
             rule, relation = ledger._history.refresh().rule, check_relation(ledger.relation)
             with charging():  # a request looks nowhere else
@@ -227,13 +228,13 @@ class Server:
         own = None if name is None else f"{scope_prefix(self.learner, self.labels)}{name!s:.60}"
         if name is not None:
             text_field(message, "name")
-        with self.purse.pricing():
+        with self.resources.pricing():
             scope = self._ledger.open_scope(node, name=own, delta=delta)
         self._scopes[scope.name] = scope
         return {"name": scope.name}
 
     def _filtered(self, message: Json) -> Json:
-        node = None if message.get("node") is None else self.purse.node(message["node"])
+        node = None if message.get("node") is None else self.resources.node(message["node"])
         if node is not None and not isinstance(node, IndividualFilter):
             raise NotGranted("no filter was reserved. Nothing was read")
         self._reader.keep(message.get("id"), self._session(message).filtered(node))
@@ -241,9 +242,9 @@ class Server:
 
     def _release(self, message: Json) -> Json:
         question = self._reader.query(message.get("query"))
-        refuse_long(question, _vault_of(self.data._vault).facts, self.purse.limits.message_mb)
+        refuse_long(question, _vault_of(self.data._vault).facts, self.resources.limits.message_mb)
         answer = self._session(message).release(
-            self.purse.node(message.get("mechanism")), question,
+            self.resources.node(message.get("mechanism")), question,
             rollover=count("rollover", message.get("rollover"), least=0))
         if isinstance(answer, Picked):
             return {"feature": array_out(answer.feature), "cut": array_out(answer.cut)}

@@ -121,7 +121,7 @@ def priced(run: RunFile, schema: Schema, place: Path | str | None,
     state = None if place is None else state_at(place)
     if state is not None:
         check_same(run, state, run.unit_for(schema))
-    with model.purse.pricing() if isinstance(model, RemoteLearner) else nullcontext():
+    with model.resources.pricing() if isinstance(model, RemoteLearner) else nullcontext():
         price = price_run(run, node, state)
     return Prepared(run, schema, model, node, tuple(model.claimed(schema)), price, place or "",
                     state is not None, state)

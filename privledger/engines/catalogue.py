@@ -28,9 +28,9 @@ from privledger.questions.closed_set import NUMBERED
 from privledger.questions.feature_choice import ScoreName
 from privledger.questions.score import Score
 from privledger.tables.bins import Bins
-from privledger.tables.pocket import bins_label
 from privledger.tables.schema import Schema
 from privledger.tables.spool import Folder
+from privledger.tables.stored_chunk import bins_label
 
 # Modules that a worker may load beside its libraries: what the driver has loaded, nothing else.
 

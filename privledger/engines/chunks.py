@@ -35,8 +35,8 @@ from privledger.tables.chunk import Lazily, Rows
 from privledger.tables.columns import Columns
 from privledger.tables.ingest import name_of
 from privledger.tables.layout import ChunkNote, Layout, Opened, opened
-from privledger.tables.pocket import Pocket, label_of
 from privledger.tables.spool import Folder, marks_of
+from privledger.tables.stored_chunk import StoredChunk, label_of
 
 _HEAD = 1 << 16
 
@@ -93,24 +93,24 @@ class Bench:
         merged: Sketch = None
         fresh: set[str] = set()
         for note in asked.notes:
-            pocket = Pocket(self.folder, note.number, note.sha256, asked.secret, _naming(read),
+            stored = StoredChunk(self.folder, note.number, note.sha256, asked.secret, _naming(read),
                             asked.held, asked.release, self._seen)
-            purse = ChunkPurse(pocket, asked.spending)
-            found = answer(asked.task, self._rows(asked.layout, note, pocket),
-                           Members(asked.session), purse)
-            purse.keep()
-            fresh |= pocket.fresh
+            account = ChunkAccount(stored, asked.spending)
+            found = answer(asked.task, self._rows(asked.layout, note, stored),
+                           Members(asked.session), account)
+            account.keep()
+            fresh |= stored.fresh
             merged = found if merged is None else asked.task.question.merge(merged, found)
         rows = sum(note.rows for note in asked.notes)
         return Said(asked.release, tuple(note.number for note in asked.notes),
                     asked.layout.digest, rows, DONE, tuple(sorted(fresh)), merged)
 
-    def _rows(self, layout: Layout, note: ChunkNote, pocket: Pocket) -> Rows:
+    def _rows(self, layout: Layout, note: ChunkNote, stored: StoredChunk) -> Rows:
         held = self.opened(layout, note)
         features = len(layout.schema.features)
         columns = Columns(layout.schema, Lazily(held.column, features), note.rows)
         target = held.column(features) if layout.has_target else None
-        return Rows(columns, target, first=note.first, keep=pocket)
+        return Rows(columns, target, first=note.first, keep=stored)
 
     def opened(self, layout: Layout, note: ChunkNote) -> Opened:
         """The chunk's file, read through once and again whenever it was touched since."""
@@ -139,14 +139,14 @@ def _naming(read: Read) -> Callable[[object], str]:
 
 
 @define(eq=False, repr=False)
-class ChunkPurse:
-    """As `Purse`, for one chunk and one round: what the last release left, and what this leaves.
+class ChunkAccount:
+    """As `FilterAccount`, of one chunk and round: what the last release left, and this leaves.
 
     A worker that answers again starts where the last release stopped, so a round is charged once
     however often it is run.
     """
 
-    pocket: Pocket
+    stored: StoredChunk
     asked: Spending | None
     _spend: ScopeSpend | None = field(init=False, default=None)
 
@@ -159,11 +159,11 @@ class ChunkPurse:
 
     def _begun(self, asked: Spending, n: int) -> ScopeSpend:
         if asked.last:
-            spent, above, rounds = self.pocket.kept("spend", label_of(asked.label, asked.last))
+            spent, above, rounds = self.stored.kept("spend", label_of(asked.label, asked.last))
             return ScopeSpend.again(asked.cap, spent, rounds.astype(np.int32), above)
         before = np.zeros(n, dtype=np.int64)
         if asked.before:
-            before = self.pocket.kept("before", asked.label)
+            before = self.stored.kept("before", asked.label)
         return ScopeSpend(asked.cap, before, np.zeros(n, dtype=np.int32))
 
     def keep(self) -> None:
@@ -171,7 +171,7 @@ class ChunkPurse:
         asked, spend = self.asked, self._spend
         if asked is None or spend is None:
             return
-        self.pocket.put("spend", label_of(asked.label, self.pocket.now), np.stack(
+        self.stored.put("spend", label_of(asked.label, self.stored.now), np.stack(
             [spend.spent, spend.above, spend.rounds.astype(np.int64)]))
         if asked.gone:
-            self.pocket.drop("spend", label_of(asked.label, asked.gone))
+            self.stored.drop("spend", label_of(asked.label, asked.gone))

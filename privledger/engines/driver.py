@@ -36,8 +36,8 @@ from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns
 from privledger.tables.ingest import Ingested
 from privledger.tables.layout import Array, ChunkNote
-from privledger.tables.pocket import Pocket, label_of
 from privledger.tables.spool import Folder
+from privledger.tables.stored_chunk import StoredChunk, label_of
 
 ATTEMPTS: Final = 4
 BLOCKS_PER_WORKER: Final = 3
@@ -75,7 +75,7 @@ class ChunkTakings:
 
     def _all(self, row: int) -> NDArray[np.int64]:
         label = label_of(self.label, self.last)
-        parts = [self.table.pocket(note).kept("spend", label)[row] for note in self.table.notes]
+        parts = [self.table.stored(note).kept("spend", label)[row] for note in self.table.notes]
         return np.concatenate(parts)
 
 
@@ -126,11 +126,11 @@ class ChunkTable:
         with self._lock:  # numbers are given one after another
             self._catalogue.described(task)
 
-    def pocket(self, note: ChunkNote) -> Pocket:
+    def stored(self, note: ChunkNote) -> StoredChunk:
         """What a chunk kept."""
-        return Pocket(self.folder, note.number, note.sha256, self.secret, str)
+        return StoredChunk(self.folder, note.number, note.sha256, self.secret, str)
 
-    def ask(self, task: Task, members: Members, purse: FilterAccount) -> Sketch:
+    def ask(self, task: Task, members: Members, account: FilterAccount) -> Sketch:
         """As `Chunks.ask`.
 
         Raises:
@@ -138,7 +138,7 @@ class ChunkTable:
             DataError: it failed in a worker; what it was may depend on records.
         """
         with self._lock:
-            takings = self._takings(task, purse)
+            takings = self._takings(task, account)
             held = self._held.setdefault(members.session, {})
             asked = _Asking(self, task, members.session, dict(held), _spending(takings))
             merged = asked.merged()
@@ -159,11 +159,11 @@ class ChunkTable:
                     ("spend", label_of(takings.label, release))
                     for release in (takings.last, takings.gone) if release)]
             for note in self.notes if gone else ():
-                pocket = self.pocket(note)
+                stored = self.stored(note)
                 for slot, label in gone:
-                    pocket.forget(slot, label)
+                    stored.forget(slot, label)
 
-    def _takings(self, task: Task, purse: FilterAccount) -> ChunkTakings | None:
+    def _takings(self, task: Task, account: FilterAccount) -> ChunkTakings | None:
         """Where records stand under the task's filter."""
         if task.round is None:
             return None
@@ -173,11 +173,11 @@ class ChunkTable:
             made = ChunkTakings(self, label_of(secrets.token_hex(8), token), cap,
                                 before if before.any() else None)
             for note in self.notes if made.before is not None else ():
-                self.pocket(note).put("before", made.label,
+                self.stored(note).put("before", made.label,
                                       before[note.first : note.first + note.rows])
             return made
 
-        found = purse.spend(token, self.n, begin)
+        found = account.spend(token, self.n, begin)
         assert isinstance(found, ChunkTakings)
         return found
 

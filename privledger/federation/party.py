@@ -187,7 +187,7 @@ class _Answers(Server):
 
     def _release(self, message: Json) -> Json:
         question, leaf = (self._reader.query(message.get("query")),
-                          self.purse.node(message.get("mechanism")))
+                          self.resources.node(message.get("mechanism")))
         if type(question) is not Query or type(leaf) is not Gaussian:
             raise UnsupportedNode(
                 f"owners add up sums with Gaussian noise; a {type(question).__name__} under "

@@ -19,9 +19,9 @@ from privledger.graph import IndividualFilter, Node, from_json, to_json
 from privledger.guard.dataset import Dataset
 from privledger.guard.opaque import Opaque, bare
 from privledger.guard.recalled import Answered
+from privledger.guard.service import LedgerService, Request
 from privledger.guard.session import GrantedPlan, Member
 from privledger.guard.spends import Scope
-from privledger.guard.teller import Request, Teller
 from privledger.guard.tuned import Best, Trial
 from privledger.guard.vault import _behind, _hide
 from privledger.ledger import Budget, Receipt
@@ -345,20 +345,20 @@ def _request(handle: LedgerHandle, asked: Request) -> Session:
     return _session(_ledger(handle)._grant(asked, handle))
 
 
-def _handle_of(ledger: Teller) -> LedgerHandle:
+def _handle_of(ledger: LedgerService) -> LedgerHandle:
     """A learner's view of a ledger. It keeps the ledger alive; never the other way round."""
     handle = object.__new__(LedgerHandle)
     _hide(handle, ledger)
     return handle
 
 
-def _ledger(handle: object) -> Teller:
+def _ledger(handle: object) -> LedgerService:
     """The ledger behind a handle: for the package itself.
 
     Raises:
         NotGranted: no ledger's handle.
     """
-    found: Teller | None = _behind(handle) if type(handle) is LedgerHandle else None
+    found: LedgerService | None = _behind(handle) if type(handle) is LedgerHandle else None
     if found is None:
         raise NotGranted("this handle has no ledger. Nothing was read")
     return found

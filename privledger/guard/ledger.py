@@ -26,8 +26,8 @@ from privledger.guard.inside import tell
 from privledger.guard.policing import keep_policy
 from privledger.guard.protecting import Chunking, Identities, Late, ProtectedTable, grown, protected
 from privledger.guard.reserve import check_effort
+from privledger.guard.service import LedgerService, Request
 from privledger.guard.spends import Scope
-from privledger.guard.teller import Request, Teller
 from privledger.ledger import Budget, Cap, History, Origins, Policy, State, correction, window_name
 from privledger.ledger.entries import now
 from privledger.ledger.events import Event, WindowOpened
@@ -48,7 +48,7 @@ from privledger.tables.schema import Schema
 from privledger.tables.sources import as_source
 
 
-class Ledger(Teller):
+class Ledger(LedgerService):
     """One budget, one history. Make it with `Ledger.create` or `Ledger.open`.
 
     Copying, cloning and deep-copying give the same object; pickling raises.

@@ -19,8 +19,8 @@ from privledger.engines.engine import Engine
 from privledger.errors import DataError, InvalidValue, NotGranted, RelationMismatch, UnsupportedNode
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
-from privledger.guard.mirror import remember_schema
-from privledger.guard.teller import short_name
+from privledger.guard.service import short_name
+from privledger.guard.trusted_copy import remember_schema
 from privledger.guard.vault import Vault, _sealed, _vault_of
 from privledger.ledger import History
 from privledger.ledger.entries import now

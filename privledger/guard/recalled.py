@@ -15,7 +15,7 @@ from attrs import define, evolve, field, frozen
 
 from privledger.errors import InvalidValue, LedgerCorrupt
 from privledger.graph import Node, canonical, to_json
-from privledger.guard.mirror import own_leaf, own_question
+from privledger.guard.trusted_copy import own_leaf, own_question
 from privledger.guard.vault import Seal, Vault, _vault_of
 from privledger.ledger import History
 from privledger.ledger.entries import GENESIS, is_whole

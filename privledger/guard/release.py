@@ -17,8 +17,8 @@ from privledger.errors import InvalidValue, NotGranted, UnsupportedNode
 from privledger.graph import Context
 from privledger.graph.additive import Gaussian
 from privledger.guard.inside import Inside
-from privledger.guard.mirror import own_leaf, own_question
 from privledger.guard.policing import keep_policy
+from privledger.guard.trusted_copy import own_leaf, own_question
 from privledger.ledger import Origins
 from privledger.questions.asking import Held, Round, Task, ask, round_of, sampling_rate_of
 from privledger.questions.label_query import LabelQuery

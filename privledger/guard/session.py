@@ -34,10 +34,10 @@ from privledger.graph import (
 from privledger.graph.nodes import check_node, holds, runs_elsewhere
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Inside, observed, tell
-from privledger.guard.mirror import forget_dead
 from privledger.guard.release import release
 from privledger.guard.reserve import note_over
 from privledger.guard.spends import Scope, Spends
+from privledger.guard.trusted_copy import forget_dead
 from privledger.guard.tuned import Best, Contest, Trial, desk_of, published_best
 from privledger.guard.vault import Pass, Vault
 from privledger.ledger import FilterRule, History, Receipt, booked_by_filters

@@ -173,7 +173,7 @@ class Spends:
 
     def spend(self, token: str, n: int,
               make: Callable[[float, NDArray[np.int64]], Takings]) -> Takings:
-        """As `Purse.spend`. Where the grant draws on a scope, after what was spent there."""
+        """As `FilterAccount.spend`; of a grant on a scope, after what was spent there."""
         found = self._taken.get(token)
         if found is None:
             scope, history = self._filters[token], self._history

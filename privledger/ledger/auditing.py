@@ -20,7 +20,7 @@ from privledger.ledger.codec_lines import Line, LineReader, TooLarge
 from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.epochs import Epoch, Remembered, checkpoint_mark
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
-from privledger.ledger.settle import SPILLS, spill_findings
+from privledger.ledger.settle import RECOVERY, recovery_findings
 from privledger.ledger.state import GrantIsClosed, GrantState, State
 from privledger.ledger.store import APART, EDITED, Chain, Row, Store, StoredRows
 from privledger.reading import stepwise
@@ -176,7 +176,7 @@ class _Audit:
             for kind in rule.kinds.split():
                 self._rules.setdefault(kind, []).append(rule)
         self._found: dict[str, list[Finding]] = {name: [] for name in (
-            CHAIN, LIMITS, STATES, *(rule.name for rule in rules.RULES), CHECKPOINT, SPILLS,
+            CHAIN, LIMITS, STATES, *(rule.name for rule in rules.RULES), CHECKPOINT, RECOVERY,
             WATCH)}
         self._awake: dict[int, list[Rule]] = {}  # form -> what has anything to do
         self._total = 0  # findings so far
@@ -225,7 +225,7 @@ class _Audit:
             self._tell(CHECKPOINT, self._kept[0].position, "a "
                                                            "checkpoint lies beyond the last entry")
         if self.state is not None:
-            self._found[SPILLS] += spill_findings(self._store, self.state)
+            self._found[RECOVERY] += recovery_findings(self._store, self.state)
         if self.kept is not None:
             self.kept.efforts = self._seen.efforts
         failed = self._found.pop(WATCH)  # what is malformed is a finding of other rules, too

@@ -62,7 +62,7 @@ class Budget:
     """A cap in (epsilon, delta): epsilon in nats above zero, delta in [0, 1).
 
     Attributes:
-        failure: the part of delta that is a purse for plans with a delta of their own, in a ledger
+        failure: the part of delta reserved for plans with a delta of their own, in a ledger
             by `gdp`, `zcdp` or `rdp`; what they charge to it adds up, and everything else is
             converted at the rest of delta. A `basic` ledger needs none: all of its delta adds up.
     """
@@ -80,7 +80,7 @@ class Budget:
 
     @property
     def rest(self) -> float:
-        """Delta less the purse, rounded down."""
+        """Delta less the reserve, rounded down."""
         if not self.failure:
             return self.delta
         exact = Fraction(self.delta) - Fraction(self.failure)
@@ -97,7 +97,7 @@ class Budget:
             _part(Fraction(whole), many) for whole in (self.delta, self.failure))),) * many
 
     def as_dict(self) -> dict[str, float]:
-        """For JSON; a purse is written where there is one."""
+        """For JSON; a reserve is written where there is one."""
         found = {"epsilon": float(self.epsilon), "delta": float(self.delta)}
         return found | ({"failure": float(self.failure)} if self.failure else {})
 
@@ -265,20 +265,20 @@ def _fixed(kind: str, budget: Budget, order: float | None) -> FilterRule:
         return FilterRule("basic", 0.0, budget, units_of_budget(budget.epsilon), cap)
     if not budget.rest > 0:
         raise InvalidValue("Budget delta", budget.delta, f"above 0 for a {kind} filter")
-    purse = int(Fraction(budget.failure) * DELTA_UNIT // 1)
+    reserve = int(Fraction(budget.failure) * DELTA_UNIT // 1)
     if kind == "gdp":
         mu = mu_from_epsilon_delta(budget.epsilon, budget.rest)
-        return FilterRule("gdp", 0.0, budget, units_down(down(mu * mu)), purse)
+        return FilterRule("gdp", 0.0, budget, units_down(down(mu * mu)), reserve)
     if kind == "zcdp":
         return FilterRule("zcdp", 0.0, budget, units_down(zcdp_cap(budget.epsilon, budget.rest)),
-                          purse)
+                          reserve)
     chosen = best_order(budget) if order is None else positive("order", order)
     if chosen > MOST_ORDER:
         raise InvalidValue("order", chosen, f"at most {MOST_ORDER:g}")
     cap_bound = rdp_cap(budget.epsilon, budget.rest, chosen)
     if not cap_bound > 0:
         raise InvalidValue("order", chosen, "an order at which the budget leaves something")
-    return FilterRule("rdp", chosen, budget, units_down(cap_bound), purse)
+    return FilterRule("rdp", chosen, budget, units_down(cap_bound), reserve)
 
 
 def best_order(budget: Budget, orders: Sequence[float] = DEFAULT_ORDERS) -> float:

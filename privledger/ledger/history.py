@@ -259,7 +259,7 @@ class History:
         self._draft = None
         self._flight: _Flight | None = None
         self.unsettled: dict[str, Any] = {}  # grant -> Settlement that could not be written yet
-        self.spilled: set[str] = set()  # grants of which there is a spill
+        self.recoverable: set[str] = set()  # grants of which there is a spill
         self._pid = mutex.threads.process()
 
     def _check_process(self) -> None:

@@ -1,7 +1,7 @@
 """Settling: the end of a grant is written, or kept where it is found again. It is never lost
 in silence: charges stand, and the caller that closes is told where the items are.
 
-A spill is a file that says what a grant that is open or crashed released, and that it is over. It
+A recovery file says what a grant that is open or crashed released, and that it is over. It
 can do nothing else, however it was written: no charge changes, nothing is handed back, and what the
 rules of an audit find fault with is refused. It holds no values of records, no per-record vectors
 and no answers. Format: docs/ledger-format.md.
@@ -41,7 +41,7 @@ from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Denied, Store
 from privledger.reading import read_plain, write_whole
 
-SPILLS = "spills-are-taken-up"
+RECOVERY = "spills-are-taken-up"
 SUFFIX = ".spill"
 MOST_BYTES = 4 << 20
 MOST_ITEMS = 400_000
@@ -55,12 +55,12 @@ _RELEASED = {"grant", "first", "questions", "nodes", "items", "noise"}
 _SETTLED = {"grant", "time", "touched", "releases"}
 
 
-class SpillRefused(LedgerError):
-    """A spill that is damaged, forged, or of another ledger. Nothing was done with it."""
+class RecoveryRefused(LedgerError):
+    """A recovery file that is damaged, forged, or of another ledger. Nothing was done with it."""
 
 
 @frozen
-class Spill:
+class RecoveryFile:
     """What one file says.
 
     Attributes:
@@ -94,28 +94,29 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def spill_of(state: State, grant: GrantState, lines: Sequence[Event], secret: str = "") -> Spill:
-    """The spill of a settlement that could not be written. Vectors stay behind: without them
+def recovery_of(state: State, grant: GrantState, lines: Sequence[Event],
+                secret: str = "") -> RecoveryFile:
+    """The file of a settlement that could not be written. Vectors stay behind: without them
     every record counts as having paid the most its plan allows."""
     kept = tuple(without(event, "vector", "cap", "answer", "score") for event in lines)
-    return Spill(state.uuid, grant.grant, _digest(written(grant.event)), state.position,
+    return RecoveryFile(state.uuid, grant.grant, _digest(written(grant.event)), state.position,
                  state.head, kept, secret)
 
 
-def read_spill(text: str) -> Spill:
-    """The inverse of `Spill.text`; the lines are not looked at yet.
+def read_recovery(text: str) -> RecoveryFile:
+    """The inverse of `RecoveryFile.text`; the lines are not looked at yet.
 
     Raises:
-        SpillRefused: not a spill, or edited.
+        RecoveryRefused: not a recovery file, or edited.
     """
     if text.count("[") + text.count("{") > MOST_ITEMS + _MOST_OTHERS:
-        raise SpillRefused(f"it has more than {MOST_ITEMS} items")
+        raise RecoveryRefused(f"it has more than {MOST_ITEMS} items")
     try:
         value = parse_body(text)
         if not isinstance(value, dict) or canonical(value) != text or value.pop("format", 0) != 1:
             raise ValueError
         said, lines = value.pop("sha256"), value["lines"]
-        found = Spill(value["ledger"], value["grant"], value["granted"], value["position"],
+        found = RecoveryFile(value["ledger"], value["grant"], value["granted"], value["position"],
                       value["head"], tuple(decode(kind, dict(line)) for kind, line in lines),
                       value.get("secret", ""))
         texts = (found.ledger, found.grant, found.granted, found.head, said, found.secret)
@@ -123,9 +124,9 @@ def read_spill(text: str) -> Spill:
             raise ValueError
         whole = len(value) == 6 + ("secret" in value)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise SpillRefused("it is no recovery file of this version") from None
+        raise RecoveryRefused("it is no recovery file of this version") from None
     if not whole or found.text() != text:
-        raise SpillRefused("its hash does not match: it was edited")
+        raise RecoveryRefused("its hash does not match: it was edited")
     return found
 
 
@@ -136,35 +137,35 @@ def _unfinished(state: State, name: str) -> GrantState | None:
     return None if over else grant
 
 
-def check_spill(spill: Spill, state: State, store: Store) -> None:
+def check_recovery(file: RecoveryFile, state: State, store: Store) -> None:
     """Whether it may be added to the history that `state` was folded from.
 
     Raises:
-        SpillRefused: another ledger, another grant, or more than the grant covers.
+        RecoveryRefused: another ledger, another grant, or more than the grant covers.
     """
-    grant = _unfinished(state, spill.grant)
-    if spill.ledger != state.uuid:
-        raise SpillRefused("it belongs to another ledger")
+    grant = _unfinished(state, file.grant)
+    if file.ledger != state.uuid:
+        raise RecoveryRefused("it belongs to another ledger")
     if grant is None:
-        raise SpillRefused("its grant is neither open nor crashed")
-    if spill.granted != _digest(written(grant.event)) or not (
-            grant.position <= spill.position <= state.position):
-        raise SpillRefused("its grant differs from the one of this name")
+        raise RecoveryRefused("its grant is neither open nor crashed")
+    if file.granted != _digest(written(grant.event)) or not (
+            grant.position <= file.position <= state.position):
+        raise RecoveryRefused("its grant differs from the one of this name")
     try:
-        covered = _is_covered(spill, grant, state, store)
+        covered = _is_covered(file, grant, state, store)
     except (PrivledgerError, ValueError, TypeError, KeyError, IndexError, AttributeError,
             RecursionError, OverflowError):
         covered = False
     if not covered:
-        raise SpillRefused("it states more than its grant covers, or is malformed")
+        raise RecoveryRefused("it states more than its grant covers, or is malformed")
 
 
-def _is_covered(spill: Spill, grant: GrantState, state: State, store: Store) -> bool:
+def _is_covered(file: RecoveryFile, grant: GrantState, state: State, store: Store) -> bool:
     """Whether the rules of an audit find nothing in the lines, and these say nothing else than
     what was released and that the grant is over: what is appended is there for ever."""
-    releases = [event for event in spill.lines if isinstance(event, Released)]
-    end = spill.lines[-1]
-    if type(end) is not Settled or len(releases) != len(spill.lines) - 1:
+    releases = [event for event in file.lines if isinstance(event, Released)]
+    end = file.lines[-1]
+    if type(end) is not Settled or len(releases) != len(file.lines) - 1:
         return False
     seen = Seen(store, state.format, state.mode, policy=state.policy)
     lines: tuple[Granted | Released | Settled, ...] = (grant.event, *releases, end)
@@ -201,8 +202,8 @@ def _bare(events: Sequence[Event]) -> list[tuple[str, str]]:
 
 
 @frozen
-class Shelf:
-    """A folder where spills of one ledger are, and how their names begin."""
+class RecoveryFolder:
+    """A folder where recovery files of one ledger are, and how their names begin."""
 
     folder: str
     prefix: str
@@ -213,10 +214,10 @@ class Shelf:
         return str(Path(self.folder) / f"{self.prefix}.{grant}{SUFFIX}")
 
     def names(self, first: Container[str] = ()) -> list[str]:
-        """Paths of all that look like spills, at most `MOST_FILES`.
+        """Paths of all that look like recovery files, at most `MOST_FILES`.
 
         Args:
-            first: grants whose spills come before all others, which any user may have put there.
+            first: grants whose files come before all others, which any user may have put there.
         """
         found = []
         with suppress(OSError), os.scandir(self.folder) as entries:
@@ -228,26 +229,26 @@ class Shelf:
                                                path))[:MOST_FILES]
 
     def read(self, path: str) -> str:
-        """Text of a spill.
+        """Text of a recovery file.
 
         Raises:
-            SpillRefused: no plain file of one name, or too large.
+            RecoveryRefused: no plain file of one name, or too large.
         """
         try:
             facts, data = read_plain(path, MOST_BYTES)
             text = data.decode("ascii")
         except OSError:
-            raise SpillRefused("it cannot be opened, or is a link") from None
+            raise RecoveryRefused("it cannot be opened, or is a link") from None
         except UnicodeDecodeError:
-            raise SpillRefused("it is no recovery file of this version") from None
+            raise RecoveryRefused("it is no recovery file of this version") from None
         if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
-            raise SpillRefused("it is no plain file of one name")
+            raise RecoveryRefused("it is no plain file of one name")
         if len(text) > MOST_BYTES:
-            raise SpillRefused(f"it is larger than {MOST_BYTES} bytes")
+            raise RecoveryRefused(f"it is larger than {MOST_BYTES} bytes")
         return text
 
     def write(self, grant: str, text: str) -> str:
-        """Put a spill there, whole or not at all, readable by its owner only. Its path."""
+        """Put a recovery file there, whole or not at all, readable by its owner only. Its path."""
         folder = Path(self.folder)
         if self.make:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -262,79 +263,80 @@ class Shelf:
         return path
 
     def remove(self, path: str) -> None:
-        """Remove a spill; one that is gone already is fine."""
+        """Remove a recovery file; one that is gone already is fine."""
         with suppress(OSError):
             os.unlink(path)
 
 
-def shelves(location: str, uuid: str) -> list[Shelf]:
-    """Where spills of a ledger can be: beside its file, and in the user's own state folder.
+def recovery_folders(location: str, uuid: str) -> list[RecoveryFolder]:
+    """Where recovery files of a ledger can be: beside its file, and in the user's own state folder.
 
     The latter is $XDG_STATE_HOME/privledger, or ~/.local/state/privledger. A ledger in memory
     has none: it ends with the process that holds the items anyway.
     """
     if location == ":memory:":
         return []
-    found = [Shelf(str(state_folder()), uuid, make=True)]
+    found = [RecoveryFolder(str(state_folder()), uuid, make=True)]
     if "://" not in location:
         path = Path(location).absolute()
-        found.insert(0, Shelf(str(path.parent), path.name))
+        found.insert(0, RecoveryFolder(str(path.parent), path.name))
     return found
 
 
-def put(location: str, spill: Spill) -> str:
-    """Keep a spill in the first place that takes it; where it is.
+def put(location: str, file: RecoveryFile) -> str:
+    """Keep a recovery file in the first place that takes it; where it is.
 
     Raises:
-        SpillRefused: it is too large, or there is no room anywhere.
+        RecoveryRefused: it is too large, or there is no room anywhere.
     """
-    text, why = spill.text(), "a ledger in memory has no folder for it"
+    text, why = file.text(), "a ledger in memory has no folder for it"
     if len(text) > MOST_BYTES:
-        raise SpillRefused(f"it would be larger than {MOST_BYTES} bytes")
-    for shelf in shelves(location, spill.ledger):
+        raise RecoveryRefused(f"it would be larger than {MOST_BYTES} bytes")
+    for folder in recovery_folders(location, file.ledger):
         try:
-            return shelf.write(spill.grant, text)
+            return folder.write(file.grant, text)
         except OSError as error:
-            why = f"{shelf.folder}: {error.strerror or type(error).__name__}"
-    raise SpillRefused(why)
+            why = f"{folder.folder}: {error.strerror or type(error).__name__}"
+    raise RecoveryRefused(why)
 
 
 def drop(location: str, uuid: str, grant: str) -> None:
-    """Remove the spill of a grant that was settled after all."""
-    for shelf in shelves(location, uuid):
-        shelf.remove(shelf.path(grant))
+    """Remove the file of a grant that was settled after all."""
+    for folder in recovery_folders(location, uuid):
+        folder.remove(folder.path(grant))
 
 
-def waiting(location: str, uuid: str, first: Container[str]) -> Iterator[tuple[Shelf, str]]:
-    """Every file that looks like a spill of a ledger; those of `first`, its open grants, before
+def waiting(location: str, uuid: str,
+            first: Container[str]) -> Iterator[tuple[RecoveryFolder, str]]:
+    """Every file that looks like one of a ledger; those of `first`, its open grants, before
     the others."""
-    for shelf in shelves(location, uuid):
-        for path in shelf.names(first):
-            yield shelf, path
+    for folder in recovery_folders(location, uuid):
+        for path in folder.names(first):
+            yield folder, path
 
 
-def spill_findings(store: Store, state: State) -> list[Finding]:
-    """What an audit says about spills: those that wait, and those that can never be taken up."""
+def recovery_findings(store: Store, state: State) -> list[Finding]:
+    """What an audit says about them: those that wait, and those that can never be taken up."""
     found = []
-    for shelf, path in waiting(store.location, state.uuid, state.grants):
+    for folder, path in waiting(store.location, state.uuid, state.grants):
         try:
-            spill = read_spill(shelf.read(path))
-            if not _is_taken_up(spill, state, store):
-                check_spill(spill, state, store)
-                found.append(Finding(SPILLS, -1, f"{path}: a recovery file holds releases of "
-                                                 f"{spill.grant}: open the ledger for writing to "
+            file = read_recovery(folder.read(path))
+            if not _is_taken_up(file, state, store):
+                check_recovery(file, state, store)
+                found.append(Finding(RECOVERY, -1, f"{path}: a recovery file holds releases of "
+                                                 f"{file.grant}: open the ledger for writing to "
                                                  "take them in"))
-        except SpillRefused as refused:
-            found.append(Finding(SPILLS, -1, f"{path}: {refused}"))
+        except RecoveryRefused as refused:
+            found.append(Finding(RECOVERY, -1, f"{path}: {refused}"))
     return found
 
 
-def _is_taken_up(spill: Spill, state: State, store: Store) -> bool:
-    """Whether the history says already what the spill says: a process was killed in between."""
-    grant = state.grants.get(spill.grant)
-    over = state.knows(spill.grant) and (grant is None or grant.status in ("settled", "aborted"))
-    return (spill.ledger == state.uuid and over and state.position < _COMPARED
-            and same_lines(store.read(), spill.grant, spill.lines))
+def _is_taken_up(file: RecoveryFile, state: State, store: Store) -> bool:
+    """Whether the history says already what the file says: a process was killed in between."""
+    grant = state.grants.get(file.grant)
+    over = state.knows(file.grant) and (grant is None or grant.status in ("settled", "aborted"))
+    return (file.ledger == state.uuid and over and state.position < _COMPARED
+            and same_lines(store.read(), file.grant, file.lines))
 
 
 PAUSES = (0.05, 0.2, 0.5)
@@ -410,33 +412,33 @@ def _write(history: History, settlement: Settlement) -> None:
     try:
         history.commit(lines, settlement.vectors)
     except _Over:
-        # By an earlier try of which the answer was lost, or by who took up the spill.
+        # By an earlier try of which the answer was lost, or by who took up the file.
         if not same_lines(history.store.read(), settlement.grant, settlement.lines):
             raise LedgerCorrupt(f"{settlement.grant} was closed by another session, without this "
                                 "session's releases") from None
     history.unsettled.pop(settlement.grant, None)
-    if settlement.grant in history.spilled:
+    if settlement.grant in history.recoverable:
         drop(history.store.location, history.known(lambda state: state.uuid),
                    settlement.grant)
-        history.spilled.discard(settlement.grant)
+        history.recoverable.discard(settlement.grant)
 
 
 def _kept(history: History, settlement: Settlement, error: Exception | None) -> NotSettled:
-    """Spill it, and say so."""
+    """RecoveryFile it, and say so."""
     cause = str(error) if isinstance(error, LedgerError) else type(error).__name__
     where, why, store = None, "", history.store
 
-    def made(state: State) -> Spill:
+    def made(state: State) -> RecoveryFile:
         grant = state.grants.get(settlement.grant)
         if grant is None:
-            raise SpillRefused("the grant is over already")
-        return spill_of(state, grant, settlement.lines, store.secret(settlement.grant))
+            raise RecoveryRefused("the grant is over already")
+        return recovery_of(state, grant, settlement.lines, store.secret(settlement.grant))
 
     try:
         if type(settlement.lines[-1]) is not Settled:
-            raise SpillRefused("a grant that is handed back has no items")
+            raise RecoveryRefused("a grant that is handed back has no items")
         where = put(store.location, history.known(made))
-        history.spilled.add(settlement.grant)
+        history.recoverable.add(settlement.grant)
     except LedgerError as refused:
         why = str(refused)
     except Exception as failure:  # whatever else is broken: what is said here comes first
@@ -451,31 +453,31 @@ def _others(history: History) -> None:
         try:
             _write(history, settlement)
         except Exception:
-            return  # they were told; their spills, or their own close(), come later
+            return  # they were told; their recovery files, or their own close(), come later
 
 
 def take_up(history: History) -> list[Finding]:
-    """Append what spills hold, once, and remove them; what is wrong with the others."""
+    """Append what recovery files hold, once, and remove them; what is wrong with the others."""
     location, found = history.store.location, []
     uuid, grants = history.look(lambda state: (state.uuid, set(state.grants)))
-    for shelf, path in waiting(location, uuid, grants):
+    for folder, path in waiting(location, uuid, grants):
         try:
-            one = read_spill(shelf.read(path))
+            one = read_recovery(folder.read(path))
             _append(history, one)
-            shelf.remove(path)
-        except (SpillRefused, Denied) as refused:
-            found.append(Finding(SPILLS, -1, f"{path}: {refused}"))
+            folder.remove(path)
+        except (RecoveryRefused, Denied) as refused:
+            found.append(Finding(RECOVERY, -1, f"{path}: {refused}"))
     return found
 
 
-def _append(history: History, one: Spill) -> None:
+def _append(history: History, one: RecoveryFile) -> None:
     state: Any = history.look(lambda state: state.fork())
     if _is_taken_up(one, state, history.store):
         return
-    check_spill(one, state, history.store)
+    check_recovery(one, state, history.store)
     known = history.store.read(one.position - 1)[:1]
     if not known or known[0].hash != one.head:
-        raise SpillRefused("it belongs to another history")
+        raise RecoveryRefused("it belongs to another history")
 
     history.store.hold(one.grant, one.secret)
 

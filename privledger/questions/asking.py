@@ -17,7 +17,7 @@ from privledger.ledger.individual import ScopeSpend
 from privledger.noise.samplers import integers_below, subset
 from privledger.noise.source import Coins
 from privledger.questions.cells import Cells
-from privledger.questions.one_voice import Voices
+from privledger.questions.person_vectors import PersonVectors
 from privledger.questions.question import Derivation, Step
 from privledger.questions.sums import square_norms
 from privledger.tables.chunk import Array, Rows
@@ -149,7 +149,8 @@ def admit_score(asked: Round, spend: ScopeSpend, values: list[Floats | None],
     return spend.admit(individual_costs(squares, asked))
 
 
-def admit_people(asked: Round, spend: ScopeSpend, said: Voices, n_people: int) -> Voices:
+def admit_people(asked: Round, spend: ScopeSpend, said: PersonVectors,
+                 n_people: int) -> PersonVectors:
     """As `admit` under unit person: every person is charged for the whole vector that it
     sends, over blocks and cells. Returns what those say who could pay.
 
@@ -362,48 +363,48 @@ State: TypeAlias = Any
 class Chunks(Protocol):
     """A table in pieces, somewhere else."""
 
-    def ask(self, task: Task, members: Members, purse: FilterAccount) -> Sketch:
+    def ask(self, task: Task, members: Members, account: FilterAccount) -> Sketch:
         """The merged sketch of all chunks, each of them taken once."""
 
 
 Held: TypeAlias = Rows | Chunks
 
 
-def ask(held: Held, task: Task, members: Members, purse: FilterAccount) -> Sketch:
+def ask(held: Held, task: Task, members: Members, account: FilterAccount) -> Sketch:
     """The sketch of a whole table."""
     if isinstance(held, Rows):
-        return answer(task, held, members, purse)
-    return held.ask(task, members, purse)
+        return answer(task, held, members, account)
+    return held.ask(task, members, account)
 
 
-def answer(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> Sketch:
+def answer(task: Task, rows: Rows, members: Members, account: FilterAccount) -> Sketch:
     """The sketch of some rows."""
     question, state = task.question, task.state
     if question.by_position:  # who is behind positions is public
         return question.sketch(rows, state)
     if question.apart:
         return question.sketch(members.of(question.data, rows), state)
-    return _summed(task, rows, members, purse)
+    return _summed(task, rows, members, account)
 
 
-def _summed(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> Sketch:
+def _summed(task: Task, rows: Rows, members: Members, account: FilterAccount) -> Sketch:
     """Of a sum, with those left out who are not behind the handle or cannot pay."""
     question = task.question
     if rows.people is not None:
-        return question.told(_voices(task, rows, members, purse), task.state)
+        return question.told(_person_vectors(task, rows, members, account), task.state)
     values = question.contributions(rows, task.state) if task.round is not None else None
-    mask = _mask(task, rows, members, purse, values)
+    mask = _mask(task, rows, members, account, values)
     return question.sketch(rows, evolve(task.state, values=values, mask=mask))
 
 
-def _mask(task: Task, rows: Rows, members: Members, purse: FilterAccount,
+def _mask(task: Task, rows: Rows, members: Members, account: FilterAccount,
           values: list[Floats | None] | None) -> NDArray[np.bool_] | None:
     """Who is behind a derived handle and can pay, shape (rows,); None for all."""
     data: Derivation = task.question.data
     mask = members.mask(data, rows)
     if task.round is not None:
         assert values is not None  # what a filter weighs
-        spend = _spend(task.round, purse, rows.n)
+        spend = _spend(task.round, account, rows.n)
         active = admit_score(task.round, spend, values, mask, rows.n)
         mask = active if mask is None else mask & active
     if is_sampled(data):
@@ -412,14 +413,15 @@ def _mask(task: Task, rows: Rows, members: Members, purse: FilterAccount,
     return mask
 
 
-def _voices(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> Voices:
+def _person_vectors(task: Task, rows: Rows, members: Members,
+                    account: FilterAccount) -> PersonVectors:
     """Under unit person: what those behind a derived handle say who can pay for it."""
     assert rows.n_people is not None
     question = task.question
     mask = members.mask(question.data, rows)
-    said: Voices = question.voices(rows, evolve(task.state, mask=mask))
+    said: PersonVectors = question.person_vectors(rows, evolve(task.state, mask=mask))
     if task.round is not None:
-        spend = _spend(task.round, purse, rows.n_people)
+        spend = _spend(task.round, account, rows.n_people)
         said = admit_people(task.round, spend, said, rows.n_people)
     if is_sampled(question.data):
         sampled = np.zeros(rows.n_people, dtype=np.bool_)
@@ -428,11 +430,11 @@ def _voices(task: Task, rows: Rows, members: Members, purse: FilterAccount) -> V
     return said
 
 
-def _spend(asked: Round, purse: FilterAccount, n: int) -> ScopeSpend:
+def _spend(asked: Round, account: FilterAccount, n: int) -> ScopeSpend:
     """What so many records, or people, spent under the round's filter."""
     def begin(cap: float, before: NDArray[np.int64]) -> ScopeSpend:
         return ScopeSpend(cap, before, np.zeros(n, dtype=np.int32))
 
-    found = purse.spend(asked.token, n, begin)
+    found = account.spend(asked.token, n, begin)
     assert isinstance(found, ScopeSpend)
     return found

@@ -24,7 +24,7 @@ from privledger.graph import Context
 from privledger.graph.additive import Laplace
 from privledger.questions.blocks import Block, ClassIs
 from privledger.questions.cells import Cells, MappedCells, depends_on_label
-from privledger.questions.one_voice import Manner, Voices, voices
+from privledger.questions.person_vectors import BoundRule, PersonVectors, person_vectors
 from privledger.questions.question import Ask, Derivation, Noise, derivation_of
 from privledger.questions.sums import DISCRETE, Recipe, add_noise, cell_sums, recipes, whole_recipe
 from privledger.rounding import up
@@ -130,7 +130,7 @@ class Sum(Ask):
         that its people have in the table or part.
         """
         if chunk.people is not None:
-            return self.told(self.voices(chunk, state), state)
+            return self.told(self.person_vectors(chunk, state), state)
         cells, mask = self._places(chunk, state)
         if state.values is None and cells is None:
             whole = [block.total(chunk, state.norm, recipe.grid, mask)
@@ -145,7 +145,7 @@ class Sum(Ask):
             n_rows = int(mask.sum())
         return self._added(values, cells, n_rows, state)
 
-    def voices(self, chunk: Rows, state: Summing) -> Voices:
+    def person_vectors(self, chunk: Rows, state: Summing) -> PersonVectors:
         """Inside the guard, under unit person: what each person says (docs/proofs/people.md)."""
         assert chunk.people is not None
         assert chunk.mass is not None
@@ -156,8 +156,8 @@ class Sum(Ask):
         if here is not None:
             values = [array if array is None else array[here] for array in values]
             people, mass, cells = people[here], mass[here], None if cells is None else cells[here]
-        return voices(values, people, mass, chunk.n_people, cells, self.cell_count,
-                      self._manner(state))
+        return person_vectors(values, people, mass, chunk.n_people, cells, self.cell_count,
+                      self._bound_rule(state))
 
     def _places(self, chunk: Rows, state: Summing
                 ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
@@ -170,14 +170,14 @@ class Sum(Ask):
             mask = inside if mask is None else mask & inside
         return cells, None if mask is None or mask.all() else mask
 
-    def _manner(self, state: Summing) -> Manner:
+    def _bound_rule(self, state: Summing) -> BoundRule:
         shares = state.shares or (1.0,)
         total = math.fsum(shares)
-        return Manner(state.norm, state.relation, self.clips,
+        return BoundRule(state.norm, state.relation, self.clips,
                       None if state.norm == 1 else [share / total for share in shares],
                       any(step.context.kind == "part" for step in self.data.steps))
 
-    def told(self, said: Voices, state: Summing) -> tuple[NDArray[np.int64], ...]:
+    def told(self, said: PersonVectors, state: Summing) -> tuple[NDArray[np.int64], ...]:
         """Inside the guard: what people say, in whole grid steps, added up."""
         return self._added(said.values, said.cell, len(said.who), state)
 

@@ -39,7 +39,7 @@ class Book:
         self.hashes: list[str] = []
         self.created: Any = {}
         self.uuid = self.mode = self.relation = self.unit = self.filter = ""
-        self.epsilon = self.delta = self.purse = self.order = 0.0
+        self.epsilon = self.delta = self.reserve = self.order = 0.0
         self.format = 0
         self.filter_body: Any = None
         self.allowed: Caps | None = None
@@ -159,7 +159,7 @@ class Book:
         self.created, self.format = body, body["format"]
         self.uuid, self.mode, self.relation = body["uuid"], body["mode"], body["relation"]
         self.unit = body.get("unit", "row")
-        self.epsilon, self.delta, self.purse = (float(body["budget"].get(name, 0)) for name in (
+        self.epsilon, self.delta, self.reserve = (float(body["budget"].get(name, 0)) for name in (
             "epsilon", "delta", "failure"))
         self.caps = [Cap(cap) for cap in body.get("caps") or []]
         if body.get("policy") is not None:
@@ -175,7 +175,7 @@ class Book:
             self.fault("another filter than the one that was asked for")
         self.cap, self.delta_cap = body["cap_units"], body["delta_cap_units"]
         self.allowed = Caps(self.filter, self.order)
-        units, delta_units = self.allowed.of(self.epsilon, self.delta, self.purse)
+        units, delta_units = self.allowed.of(self.epsilon, self.delta, self.reserve)
         if self.filter != "basic" and not units:
             raise Bad("a filter that this budget leaves nothing under")
         if self.cap > units or self.delta_cap > delta_units:
@@ -196,7 +196,7 @@ class Book:
         """Note a fault if `total` is over `cap`, in the filter's units."""
         if self.allowed is None:
             raise Bad("counted before the filter was fixed")
-        units, delta_units = self.allowed.of(cap.epsilon, cap.delta, cap.purse)
+        units, delta_units = self.allowed.of(cap.epsilon, cap.delta, cap.reserve)
         if total[0] > units or total[1] > delta_units or (
                 cap.each and window is None and any(total)):
             self.fault(f"over {cap} from here on")
@@ -220,7 +220,7 @@ class Book:
             paid = body["units"] + before[0], body["delta_units"] + before[1], float(grant["delta"])
             self.check_price(plan, *paid)
             for line in told(plan, *paid, (self.relation, self.filter, self.order,
-                                           (self.epsilon, beside(self.delta, self.purse)))):
+                                           (self.epsilon, beside(self.delta, self.reserve)))):
                 self.note(line)
         return plan
 

@@ -87,18 +87,18 @@ class Caps:
     def __init__(self, kind: str, order: float) -> None:
         self.kind, self.order = kind, order
 
-    def of(self, epsilon: float, delta: float, purse: float) -> tuple[int, int]:
-        """Units and delta units, with a little room for another machine's rounding; `purse` is the
+    def of(self, epsilon: float, delta: float, reserve: float) -> tuple[int, int]:
+        """Units and delta units, with a little room for another machine's rounding; `reserve`:
         part of delta for plans with one of their own, where not all of it adds up."""
-        units = largest(self.kind, self.order, epsilon, beside(delta, purse))
-        allowed = int(Fraction(delta if self.kind == "basic" else purse) * DELTA_UNIT)
+        units = largest(self.kind, self.order, epsilon, beside(delta, reserve))
+        allowed = int(Fraction(delta if self.kind == "basic" else reserve) * DELTA_UNIT)
         return units + units // SLACK, allowed
 
 
-def beside(delta: float, purse: float) -> float:
-    """What is left of delta beside the purse, rounded down."""
-    exact = Fraction(delta) - Fraction(purse)
-    if purse and exact <= 0:
+def beside(delta: float, reserve: float) -> float:
+    """What is left of delta beside the reserve, rounded down."""
+    exact = Fraction(delta) - Fraction(reserve)
+    if reserve and exact <= 0:
         raise Bad("a delta reserve that is not below delta")
     found = float(exact)
     return math.nextafter(found, 0.0) if Fraction(found) > exact else found

@@ -258,7 +258,7 @@ class Cap:
 
     def __init__(self, body: Any) -> None:
         self.epsilon, self.delta = float(body["epsilon"]), float(body["delta"])
-        self.purse = float(body.get("failure", 0.0))
+        self.reserve = float(body.get("failure", 0.0))
         self.data, self.labels = body["data"], body["labels"]
         self.window, self.each = body.get("window"), bool(body.get("per_window"))
         self.totals: dict[str | None, Total] = {}

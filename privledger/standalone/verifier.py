@@ -346,7 +346,7 @@ def spent(book: Book) -> str:
     """Epsilon that is spent, in twelve digits, rounded up; words where it has no formula here."""
     try:
         value = epsilon_of(book.filter or "basic", Fraction(book.units, UNIT), book.order,
-                           beside(book.delta, book.purse))
+                           beside(book.delta, book.reserve))
     except (NoPrice, Bad, *MALFORMED):
         return "not recomputed"
     # Never below what it is.

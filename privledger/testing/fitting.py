@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Found, Observer, _observing
-from privledger.guard.mirror import remember_schema
+from privledger.guard.trusted_copy import remember_schema
 from privledger.guard.vault import Vault, _sealed
 from privledger.ledger import Budget
 from privledger.plugins import Priced

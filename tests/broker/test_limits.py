@@ -122,7 +122,7 @@ def test_an_answer_for_every_row_that_no_message_carries_is_not_charged(kind):
     relation = "replace_one" if kind in ("responses", "numbers") else "replace_label"
     ledger, data = protected(pl.Budget(30.0, 1e-6), {"c": np.full(n, "a")}, np.full(n, "a"), schema,
                              relation=relation, public_features=relation == "replace_label")
-    server = Server(data, "x", purse=ResourceLimits(Limits.of({"message_mb": 1})))
+    server = Server(data, "x", resources=ResourceLimits(Limits.of({"message_mb": 1})))
     leaf = pl.Gaussian(2.0) if kind == "numbers" else pl.RandomizedResponse(0.3, 2)
     wrap = {"numbers": pl.nodes.AsReplaceOne, "responses": lambda node: node}.get(
         kind, pl.nodes.LabelOnly)

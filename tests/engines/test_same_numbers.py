@@ -20,7 +20,7 @@ from privledger.noise.seeded import SeededSource
 from privledger.noise.source import KeyedCoins
 from privledger.questions.closed_set import QUESTIONS
 from privledger.questions.tallies import Tabled, Tally
-from privledger.tables.pocket import Pocket
+from privledger.tables.stored_chunk import StoredChunk
 from tests.engines.mischief import Mischief
 
 ROWS, SECRET = 240, bytes(range(32))
@@ -144,8 +144,8 @@ def heard(monkeypatch):
             return real(self, merged, noise)
 
         monkeypatch.setattr(kind, "finish", finish)
-    monkeypatch.setattr(Pocket, "coins", lambda pocket, what: KeyedCoins(
-        SECRET, kind_of(what), pocket.chunk))
+    monkeypatch.setattr(StoredChunk, "coins", lambda stored, what: KeyedCoins(
+        SECRET, kind_of(what), stored.chunk))
     return found
 
 

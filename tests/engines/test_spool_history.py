@@ -12,8 +12,8 @@ from privledger.errors import EngineError, SpoolError, UnsupportedNode
 from privledger.questions.cells import CategoryCells
 from privledger.questions.score import Score
 from privledger.tables.layout import narrow
-from privledger.tables.pocket import Pocket
 from privledger.tables.spool import Folder
+from privledger.tables.stored_chunk import StoredChunk
 from tests.engines.mischief import Mischief
 from tests.engines.test_spool_faults import (
     NOISE,
@@ -73,20 +73,20 @@ def test_an_object_that_could_not_be_written_down_has_no_number(folder, monkeypa
 
 def test_one_byte_of_what_a_chunk_kept_makes_it_none(folder):
     """The version of a score was not in the sum: an edited one added its last update twice."""
-    pocket = Pocket(folder, 0, "a" * 64, bytes(32), str)
-    pocket.keep_scores("s", 3, np.arange(9, dtype=np.int32))
+    stored = StoredChunk(folder, 0, "a" * 64, bytes(32), str)
+    stored.keep_scores("s", 3, np.arange(9, dtype=np.int32))
     path = next(folder.path.glob("score-*"))
     whole = path.read_bytes()
-    assert pocket.scores("s")[0] == 3
+    assert stored.scores("s")[0] == 3
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert pocket.scores("s") is None
+        assert stored.scores("s") is None
 
 
 def test_what_was_kept_of_other_rows_is_none(folder):
-    Pocket(folder, 0, "a" * 64, bytes(32), str).put("codes", "x", np.arange(4))
-    assert Pocket(folder, 0, "a" * 64, bytes(32), str).found("codes", "x") is not None
-    assert Pocket(folder, 0, "b" * 64, bytes(32), str).found("codes", "x") is None
+    StoredChunk(folder, 0, "a" * 64, bytes(32), str).put("codes", "x", np.arange(4))
+    assert StoredChunk(folder, 0, "a" * 64, bytes(32), str).found("codes", "x") is not None
+    assert StoredChunk(folder, 0, "b" * 64, bytes(32), str).found("codes", "x") is None
 
 
 def test_a_function_of_the_script_itself_is_refused_before_the_charge(ledger, monkeypatch):  # noqa: F811

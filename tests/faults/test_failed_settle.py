@@ -73,7 +73,7 @@ def heal(ledger):
 
 def items(place):
     with pl.Ledger.open(place, read_only=True) as ledger:
-        assert [one for one in ledger.verify() if one.rule != settle.SPILLS] == []
+        assert [one for one in ledger.verify() if one.rule != settle.RECOVERY] == []
         return [(grant.status, grant.releases) for grant in ledger.state.grants.values()]
 
 
@@ -108,7 +108,7 @@ def test_items_are_spilled_and_taken_up_once_at_the_next_open(place, at):
     assert f"{MANY} releases are out" in text and "charge stands" in text and str(path) in text
     assert "othing was granted" not in text and "othing was read" not in text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [one.rule for one in spill_findings(place)] == [settle.SPILLS]
+    assert [one.rule for one in recovery_findings(place)] == [settle.RECOVERY]
     spent = ledger.spent
     for _ in range(2):
         with pl.Ledger.open(place) as again:
@@ -120,7 +120,7 @@ def test_items_are_spilled_and_taken_up_once_at_the_next_open(place, at):
     assert items(place) == [("settled", MANY)]
 
 
-def spill_findings(place):
+def recovery_findings(place):
     with pl.Ledger.open(place, read_only=True) as ledger:
         return ledger.verify()
 
@@ -145,7 +145,7 @@ def test_where_nothing_can_be_kept_the_error_says_so_and_closing_still_works(pla
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(settle.Shelf, "write", full)
+        patch.setattr(settle.RecoveryFolder, "write", full)
         error = fails(session)
         assert error.spill is None and "No space left" in str(error)
         assert "only this process has it" in str(error)
@@ -160,14 +160,14 @@ def test_a_place_that_is_full_is_not_the_only_one(place, tmp_path, monkeypatch):
     """The second place is the user's own state folder; both are taken up from."""
     ledger, session = opened(place)
     fail(ledger)
-    right = settle.Shelf.write
+    right = settle.RecoveryFolder.write
 
     def full(self, grant, text):
         if not self.make:
             raise OSError(28, "No space left on device")
         return right(self, grant, text)
 
-    monkeypatch.setattr(settle.Shelf, "write", full)
+    monkeypatch.setattr(settle.RecoveryFolder, "write", full)
     error = fails(session)
     assert error.spill.startswith(str(tmp_path / "state" / "privledger"))
     with pl.Ledger.open(place):
@@ -218,7 +218,7 @@ def test_killed_between_the_entries_and_the_removal_it_is_taken_up_once(place, m
     fail(ledger)
     fails(session)
     with monkeypatch.context() as patch:
-        patch.setattr(settle.Shelf, "remove", lambda self, path: os._exit(9))
+        patch.setattr(settle.RecoveryFolder, "remove", lambda self, path: os._exit(9))
         assert in_child(lambda: pl.Ledger.open(place)) != 0
     assert len(spills(place)) == 1 and items(place) == [("settled", MANY)]
     with pl.Ledger.open(place):
@@ -365,6 +365,6 @@ def refused(place, spent, expected):
         warnings.simplefilter("always")
         with pl.Ledger.open(place) as ledger:
             assert ledger.spent == spent
-            assert [one.rule for one in ledger.verify()] == [settle.SPILLS]
+            assert [one.rule for one in ledger.verify()] == [settle.RECOVERY]
     assert any("nothing of it was taken up" in str(one.message) for one in said)
     assert items(place) == expected

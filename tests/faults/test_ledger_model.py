@@ -152,7 +152,7 @@ class Model(RuleBasedStateMachine):
     def request(self, noise, rounds, name, team, end):
         line = Line(rounds / Fraction(noise) ** 2, name, team, rounds, end == "mortal",
                     end == "leased")
-        holder = mock.patch("privledger.guard.teller.this_process", return_value=GONE)
+        holder = mock.patch("privledger.guard.service.this_process", return_value=GONE)
         with holder if line.mortal else contextlib.nullcontext():
             return self.ask(lambda: self.ledger.request(
                 pl.Repeat(pl.Gaussian(noise), rounds), self.data[name],

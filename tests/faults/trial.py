@@ -21,7 +21,7 @@ G = pl.Gaussian(8.0)
 BUDGET = pl.Budget(2.0, 1e-6)
 
 
-class Teller:
+class LedgerService:
     """Says what the ledger said."""
 
     def __init__(self, pipe, log):
@@ -117,7 +117,7 @@ def child(order, library, pipe):
         log = os.open(order["log"], os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     if not order["synchronous"]:
         without_sync()
-    tell = Teller(pipe, log)
+    tell = LedgerService(pipe, log)
     library.files_arm(order["path"].encode(), order["at"], order["mode"], order["error"],
                       order["kinds"], -1 if log is None else log)
     status = 0

@@ -24,8 +24,8 @@ from privledger.graph import Context
 from privledger.guard.handle import LedgerHandle, Session
 from privledger.guard.inside import Inside
 from privledger.guard.protecting import Identities
+from privledger.guard.service import LedgerService
 from privledger.guard.session import GrantedPlan
-from privledger.guard.teller import Teller
 from privledger.guard.vault import Vault, _vault_of
 from privledger.ledger import History
 from privledger.storage.memory import MemoryStore
@@ -38,7 +38,7 @@ TABLE = {"x": np.linspace(0, 1, N) ** 2, "c": np.array(["a", "b"] * N)[:N]}
 Y = np.linspace(0, 1, N)
 WIDE = pl.Gaussian(1000.0)  # an exact answer under this much noise would be a wonder
 FAR = 50.0
-INSIDE = (Rows, Vault, History, MemoryStore, Identities, GrantedPlan, Inside, Teller)
+INSIDE = (Rows, Vault, History, MemoryStore, Identities, GrantedPlan, Inside, LedgerService)
 put = object.__setattr__
 
 

@@ -138,7 +138,7 @@ def test_a_request_that_is_interrupted_after_its_grant_blocks_nobody(opened, mon
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("privledger.guard.teller.GrantedPlan", interrupted)
+    monkeypatch.setattr("privledger.guard.service.GrantedPlan", interrupted)
     refused(KeyboardInterrupt, lambda: data.ledger.request(quarter, data, scope=scope))
     monkeypatch.undo()
     with pytest.raises(pl.InvalidValue):  # a refused one leaves no trace either

@@ -21,7 +21,7 @@ from privledger import questions as q
 from privledger.broker.child import Elsewhere
 from privledger.broker.wire import WireDescriber, WireReader
 from privledger.errors import PrivledgerError, UnsupportedNode
-from privledger.guard.mirror import own_question
+from privledger.guard.trusted_copy import own_question
 from privledger.guard.vault import _sealed, _vault_of
 from privledger.questions import closed_set
 from privledger.questions.blocks import CustomValue

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.guard import recalled
-from privledger.guard.teller import Request
+from privledger.guard.service import Request
 from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Answer
 from privledger.ledger.settle import Settlement

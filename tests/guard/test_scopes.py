@@ -224,7 +224,7 @@ def test_an_open_grant_in_a_scope_counts_in_full(open_ledger):
     data = ledger.protect({"x": [1.0]}, ONE)
     cap = 4 * EACH * (1 + 1e-9)
     scope = ledger.open_scope(pl.IndividualFilter("gdp", cap), name="s")
-    with mock.patch("privledger.guard.teller.this_process", return_value=GONE):
+    with mock.patch("privledger.guard.service.this_process", return_value=GONE):
         ledger.request(described(cap, 3), data, scope=scope)
     with ledger.request(described(cap, 3), data, scope=scope) as session:
         for _ in range(3):

@@ -43,7 +43,7 @@ class Disk(MemoryStore):
             raise LedgerError("the connection was lost")
 
 
-class Shelf:
+class RecoveryFolder:
     """Spills of the simulated disk."""
 
     folder = "disk"

@@ -19,7 +19,7 @@ from privledger.ledger import History, audit, settle
 from privledger.ledger.settle import settle_left, take_up
 from privledger.noise.source import SystemSource
 from tests.bodies import body_of, said
-from tests.simulation.disk import FAULTS, Disk, Shelf
+from tests.simulation.disk import FAULTS, Disk, RecoveryFolder
 from tests.simulation.world import LOGIC, WATCHED, Interrupt, World
 
 CAP = 4
@@ -194,10 +194,10 @@ def session(seed):
     """
     random = Random(seed)
     disk = Disk(BEGIN, faults_of(random, 0.35) if random.random() < 0.6 else ())
-    shelf = Shelf([random.random() < 0.3 for _ in range(6)])
+    shelf = RecoveryFolder([random.random() < 0.3 for _ in range(6)])
     world = World(random.random(), watched_in(random))
     out, granted, kept = Counter(), [], []
-    with inside(world), shelves(shelf):
+    with inside(world), recovery_folders(shelf):
         ledger = Ledger(disk, SystemSource())
         data = ledger.protect(TABLE, SCHEMA, name="rows")
         query = pl.questions.Query(data, (pl.questions.Ones(),))
@@ -276,12 +276,12 @@ def _check_sessions(disk, out, granted, thorough):
 
 
 @contextmanager
-def shelves(shelf):
-    right, settle.shelves = settle.shelves, lambda location, uuid: [shelf]
+def recovery_folders(shelf):
+    right, settle.recovery_folders = settle.recovery_folders, lambda location, uuid: [shelf]
     try:
         yield
     finally:
-        settle.shelves = right
+        settle.recovery_folders = right
 
 
 # Forks.

@@ -269,7 +269,7 @@ def test_what_a_client_could_not_settle_is_taken_up_with_its_secret_only(
         postgres.start()
     (kept,) = (tmp_path / "privledger").iterdir()
     whole = kept.read_text()
-    one = settle.read_spill(whole)
+    one = settle.read_recovery(whole)
     assert one.secret and one.secret not in repr(one)
     for text, status in ((evolve(one, secret="").text(), "granted"),
                          (evolve(one, secret="0" * 64).text(), "granted"), (whole, "settled")):

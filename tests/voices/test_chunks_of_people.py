@@ -61,7 +61,7 @@ def test_nobody_elses_contribution_follows_from_a_newcomer():
         rows = people_rows(question.data.schema, 1)
         gone = int(rng.integers(PEOPLE.max() + 1))
         others = rows.subset(np.flatnonzero(gone != PEOPLE))
-        before, after = question.voices(others, state), question.voices(rows, state)
+        before, after = question.person_vectors(others, state), question.person_vectors(rows, state)
         kept = after.who != gone
         np.testing.assert_array_equal(after.who[kept], before.who)
         for one, other in zip(before.values, after.values, strict=True):

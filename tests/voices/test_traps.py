@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from privledger.noise.seeded import SeededSource
-from privledger.questions import choice, feature_scores, one_voice, options, votes
+from privledger.questions import choice, feature_scores, options, person_vectors, votes
 from privledger.questions.query import Query
 from privledger.tables import chunk
 from privledger.tables.chunk import Rows
@@ -32,34 +32,34 @@ def test_weights_found_anew_in_a_part(make_ledger, monkeypatch):
 
 
 def test_nothing_for_several_cells(make_ledger, monkeypatch):
-    monkeypatch.setattr(one_voice, "_factor", lambda said, touched, terms, n_people, manner:
+    monkeypatch.setattr(person_vectors, "_factor", lambda said, touched, terms, n_people, manner:
                         np.ones(n_people))
     noticed(lambda: summing.search(make_ledger, "add_remove", False, 1, 20))
 
 
 def test_a_factor_of_other_cells_than_the_questions(make_ledger, monkeypatch):
     """As scaling before groups are merged: the norm was right for one cell per person."""
-    manner_of = Query._manner
-    monkeypatch.setattr(Query, "_manner", lambda self, state: attrs.evolve(
+    manner_of = Query._bound_rule
+    monkeypatch.setattr(Query, "_bound_rule", lambda self, state: attrs.evolve(
         manner_of(self, state), norm=2, shares=[1.0] * len(self.blocks)))
     noticed(lambda: summing.search(make_ledger, "add_remove", False, 1, 20))
 
 
 def test_the_norm_where_labels_are_replaced(make_ledger, monkeypatch):
     """Clipping the person's own norm holds for people who come and go, not for other labels."""
-    manner_of = Query._manner
-    monkeypatch.setattr(Query, "_manner", lambda self, state: attrs.evolve(
+    manner_of = Query._bound_rule
+    monkeypatch.setattr(Query, "_bound_rule", lambda self, state: attrs.evolve(
         manner_of(self, state), relation="add_remove"))
     noticed(lambda: summing.test_other_labels_in_other_cells(make_ledger))
 
 
 def test_none_counts_every_row(make_ledger, monkeypatch):
-    mean = one_voice._mean
+    mean = person_vectors._mean
 
     def rows_of_it(values, place, rows, clip, norm):
         return rows.astype(float) if values is None else mean(values, place, rows, clip, norm)
 
-    monkeypatch.setattr(one_voice, "_mean", rows_of_it)
+    monkeypatch.setattr(person_vectors, "_mean", rows_of_it)
     noticed(lambda: summing.search(make_ledger, "add_remove", False, 1, 20))
 
 

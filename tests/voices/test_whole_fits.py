@@ -175,10 +175,11 @@ def test_a_whole_fit_loses_no_more_of_a_person_than_was_charged(make_ledger, mon
             assert 0 < twin.squares <= cost.gdp_squared * (1 + 1e-9), seed
 
 
-def test_a_fit_without_one_voice_is_noticed(make_ledger, monkeypatch):
-    from privledger.questions import one_voice
+def test_a_fit_without_person_vectors_is_noticed(make_ledger, monkeypatch):
+    from privledger.questions import person_vectors
 
     with monkeypatch.context() as broken:
-        broken.setattr(one_voice, "_factor", lambda said, touched, *rest: np.ones(len(touched)))
+        broken.setattr(person_vectors, "_factor",
+                       lambda said, touched, *rest: np.ones(len(touched)))
         twin, plan = twin_fit(make_ledger, pytest.MonkeyPatch(), "sgbdt of classes", 0)
     assert twin.squares > cost_of(plan, "add_remove").gdp_squared

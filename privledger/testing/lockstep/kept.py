@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privledger.graph import Context, Node
 from privledger.guard import Scope
-from privledger.guard.teller import Teller
+from privledger.guard.service import LedgerService
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -214,7 +214,7 @@ class RecordedRun:
     spent: float = 0.0
     model: dict[str, object] = Factory(dict)
     failed: str = ""
-    ledgers: list[Teller] = Factory(list)
+    ledgers: list[LedgerService] = Factory(list)
     arrived: list[Counter[bytes]] = Factory(list)
     histories: list[str] = Factory(list)
     wrong: list[Broken] = Factory(list)

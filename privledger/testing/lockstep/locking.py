@@ -31,7 +31,7 @@ from privledger.testing.lockstep.probing import probed
 from privledger.testing.lockstep.replay import AMPLE, Fitting, replays, reread, steady_of
 from privledger.testing.lockstep.sampling import samples_of
 from privledger.testing.lockstep.tunings import losers_told
-from privledger.testing.lockstep.witnesses import LockCase, Manner
+from privledger.testing.lockstep.witnesses import BoundRule, LockCase
 from privledger.testing.lockstep.worst_tables import climbing
 
 # What a lock asks once of a learner: tables far apart, histories read twice, plain tables.
@@ -162,7 +162,7 @@ class Audit:
         """Whether there is time for another lock; the first few always happen."""
         return time.process_time() < self.until
 
-    def lock(self, pair: Pair, manner: Manner = "guarded") -> Lock:
+    def lock(self, pair: Pair, manner: BoundRule = "guarded") -> Lock:
         """One lock, remembered if it is the worst so far."""
         seeds = (self.seed, self.tables)
         self.tables += 1
@@ -176,7 +176,7 @@ class Audit:
             self.best = found, case
         return found
 
-    def broke(self, broken: Broken, pair: Pair, number: int, manner: Manner = "guarded") -> None:
+    def broke(self, broken: Broken, pair: Pair, number: int, manner: BoundRule = "guarded") -> None:
         """A premise that was found broken elsewhere than in a lock."""
         case = LockCase(self.learner, self.relation, pair, (self.seed, number), manner)
         self.best = Lock((broken,), 0.0, broken.release), case

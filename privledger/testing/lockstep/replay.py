@@ -27,8 +27,8 @@ from privledger.graph import Context, Node, Tuning, canonical
 from privledger.guard import Ledger
 from privledger.guard.dataset import Dataset
 from privledger.guard.inside import Observer, _observing
+from privledger.guard.service import LedgerService
 from privledger.guard.session import Branch, GrantedPlan
-from privledger.guard.teller import Teller
 from privledger.guard.vault import Pass, Vault, _vault_of
 from privledger.ledger import Budget
 from privledger.ledger.codec import encode
@@ -130,7 +130,7 @@ _NAMED = re.compile(r"\b(allocation|grant|data|scope|filter|sample|parts?|partit
 _OTHER_EACH_TIME = ("time", "uuid", "holder", "vector", "lease", "members", "people")
 
 
-def history_of(ledger: Teller) -> str:
+def history_of(ledger: LedgerService) -> str:
     """What a history says, without times and names that are new in every run.
 
     Who is in a table and what a record spent are confidential: kept apart, by a hash that is
@@ -157,7 +157,7 @@ def second_reader() -> ModuleType:
     return found
 
 
-def reread(ledger: Teller) -> Iterator[Broken]:
+def reread(ledger: LedgerService) -> Iterator[Broken]:
     """P7: both verifiers find nothing wrong with a history, and price it again."""
     for finding in ledger.verify()[:1]:
         yield Broken("P7", -1, f"the history does not verify: {finding.message}")
@@ -199,7 +199,7 @@ class Recorder(Observer):
 
     def opened(self, ledger: object) -> None:
         """Every ledger made meanwhile draws from the tap."""
-        assert isinstance(ledger, Teller)
+        assert isinstance(ledger, LedgerService)
         ledger._source = self.tap
 
     def protected(self, data: object) -> None:

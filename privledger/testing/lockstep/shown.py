@@ -29,7 +29,7 @@ from privledger.graph.selection import (
 from privledger.ledger.individual import RECORD_UNITS
 from privledger.numerals import upward
 from privledger.questions.choice import Choice
-from privledger.questions.one_voice import Voices
+from privledger.questions.person_vectors import PersonVectors
 from privledger.questions.query import Sum, Summing
 from privledger.questions.sums import cell_sums
 from privledger.tables.chunk import Rows
@@ -263,7 +263,7 @@ def watched(into: list[Added]) -> Iterator[None]:
             into.append(_of_rows(self, chunk, state))
         return sketch(self, chunk, state)
 
-    def telling(self: Sum, said: Voices, state: Summing) -> tuple[Ints, ...]:
+    def telling(self: Sum, said: PersonVectors, state: Summing) -> tuple[Ints, ...]:
         into.append(_added(self, state, list(said.values), said.who, int(said.who.max()) + 1
                            if len(said.who) else 0))
         return told(self, said, state)

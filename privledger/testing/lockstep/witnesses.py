@@ -24,7 +24,7 @@ from privledger.testing.lockstep.neighbours import Pair, rows_of
 
 FORMAT = 1
 
-Manner: TypeAlias = Literal["guarded", "plain", "anywhere"]
+BoundRule: TypeAlias = Literal["guarded", "plain", "anywhere"]
 """How a pair is fitted: behind a ledger; as plain tables; so, and the record that differs is at any
 place, for what stands between these and the guard."""
 
@@ -68,7 +68,7 @@ class LockCase:
     relation: Relation
     pair: Pair
     seeds: tuple[int, ...]
-    manner: Manner = "guarded"
+    manner: BoundRule = "guarded"
 
     def lock(self) -> Lock:
         """The lock of these seeds."""
@@ -139,7 +139,7 @@ def replay_witness(wire: Json, learner: Priced | None = None) -> Lock:
 
 
 def smaller(pair: Pair, fails: Callable[[Pair], bool], more: Callable[[], bool],
-            manner: Manner = "guarded") -> Pair:
+            manner: BoundRule = "guarded") -> Pair:
     """The pair with as many common records left out as still fail, by halves and then singly.
 
     Args:

@@ -23,7 +23,7 @@ _ULP = 2.0**-52
 
 
 @frozen(eq=False)
-class Manner:
+class BoundRule:
     """How a person's vector is kept short: public, but for what lies in the guard's rows.
 
     Attributes:
@@ -42,7 +42,7 @@ class Manner:
 
 
 @frozen(eq=False)
-class Voices:
+class PersonVectors:
     """One entry for every person and cell that the person has a row in. Inside the guard.
 
     Attributes:
@@ -59,15 +59,15 @@ class Voices:
     ones: tuple[bool, ...]
     terms: Floats
 
-    def of(self, people: NDArray[np.bool_]) -> Voices:
+    def of(self, people: NDArray[np.bool_]) -> PersonVectors:
         """Only what some people say, `people` of shape (n_people,)."""
         kept = people[self.who]
         if kept.all():
             return self
-        return Voices(self.who[kept], None if self.cell is None else self.cell[kept],
+        return PersonVectors(self.who[kept], None if self.cell is None else self.cell[kept],
                       [array[kept] for array in self.values], self.ones, self.terms[kept])
 
-    def scaled(self, factor: Floats) -> Voices:
+    def scaled(self, factor: Floats) -> PersonVectors:
         """Each person's vector times its own factor, shape (n_people,)."""
         each = factor[self.who]
         return evolve(self, values=[_times(array, each) for array in self.values])
@@ -89,8 +89,9 @@ class Voices:
         return np.bincount(self.who, weights=total, minlength=n_people).astype(np.float64)
 
 
-def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDArray[np.int64],
-           n_people: int, cells: Ints | None, n_cells: int, manner: Manner) -> Voices:
+def person_vectors(values: Sequence[Floats | None], people: NDArray[np.int32],
+                   mass: NDArray[np.int64], n_people: int, cells: Ints | None, n_cells: int,
+                   rule: BoundRule) -> PersonVectors:
     """What each person says, from the contributions of the rows that take part.
 
     Args:
@@ -101,15 +102,15 @@ def voices(values: Sequence[Floats | None], people: NDArray[np.int32], mass: NDA
                            bare=all(array is None for array in values))
     rows = np.bincount(place, minlength=len(keys)) if len(place) else np.ones_like(keys)
     who = keys if cells is None else keys // n_cells
-    means = [_mean(array, place, rows, clip, manner.norm)
-             for array, clip in zip(values, manner.clips, strict=True)]
+    means = [_mean(array, place, rows, clip, rule.norm)
+             for array, clip in zip(values, rule.clips, strict=True)]
     touched = np.bincount(who, minlength=n_people)
     width = sum(1 if array.ndim == 1 else array.shape[1] for array in means)
     terms = np.where(touched > 1, touched * (width + 2) + 8.0, 0.0)
-    said = Voices(who, None if cells is None else keys - who * n_cells, means,
+    said = PersonVectors(who, None if cells is None else keys - who * n_cells, means,
                   tuple(array is None for array in values), terms[who])
-    factor = _factor(said, touched, terms, n_people, manner)
-    if manner.parts:
+    factor = _factor(said, touched, terms, n_people, rule)
+    if rule.parts:
         # Steps of everything that the person has: in a part they add up to one only for those
         # who have all their rows in it.
         factor *= np.minimum(np.bincount(people, weights=mass, minlength=n_people) / ONE, 1.0)
@@ -155,19 +156,19 @@ def _mean(values: Floats | None, place: Ints, rows: Ints, clip: float,
     return shortened
 
 
-def _factor(said: Voices, touched: Ints, terms: Floats, n_people: int,
-            manner: Manner) -> Floats:
+def _factor(said: PersonVectors, touched: Ints, terms: Floats, n_people: int,
+            rule: BoundRule) -> Floats:
     """What each person's vector is multiplied by, shape (n_people,); one where it has one cell."""
     several = touched > 1
     if not several.any():
         return np.ones(n_people)
-    if manner.norm == 1:
+    if rule.norm == 1:
         long = touched.astype(np.float64)
-    elif manner.relation == "replace_label" or manner.shares is None:
+    elif rule.relation == "replace_label" or rule.shares is None:
         # Both worlds touch the same cells, and may differ in each by the whole bound.
         long = np.sqrt(touched)
     else:
-        long = np.maximum(np.sqrt(said.squares(manner.clips, manner.shares, n_people)), 1.0)
+        long = np.maximum(np.sqrt(said.squares(rule.clips, rule.shares, n_people)), 1.0)
     factor: Floats = np.where(several, (1 - terms * _ULP) / np.maximum(long, 1.0), 1.0)
     return factor
 

@@ -190,7 +190,7 @@ class Request:
     shares: bool = False
 
 
-class Teller(Uncopied):
+class LedgerService(Uncopied):
     """Answers from one history, and reserves in it; it neither protects nor corrects.
 
     Attributes:

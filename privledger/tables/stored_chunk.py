@@ -42,7 +42,7 @@ def bins_label(bins: Bins) -> str:
 
 
 @define(eq=False, repr=False)
-class Pocket:
+class StoredChunk:
     """As `Keep`, for one chunk.
 
     Attributes:
