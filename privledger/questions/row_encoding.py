@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from attrs import field, frozen
@@ -82,7 +82,7 @@ class Encoded:
         many: how many categories a row has, shape (n,).
     """
 
-    numbers: NDArray[Any] = field(repr=False)
+    numbers: NDArray[np.float64] | NDArray[np.int16] = field(repr=False)
     hot: NDArray[np.float64] = field(repr=False)
     codes: tuple[NDArray[np.intp], ...] = field(repr=False)
     many: NDArray[np.float64] = field(repr=False)
