@@ -175,9 +175,7 @@ class Descent:
         if loss == "huber":  # in units of what is bought: where it goes on as a straight line
             begin, scale, bound = begin / bound, scale * bound, 1.0
             score = data.score(loss, begin, center=center, scale=scale)
-        clip = longer * (float(self.gradient_clip) if self.gradient_clip is not None else
-                         0.75 * min(max(math.sqrt(signal / 50), 1.0), 2.5) * bound
-                         if rule.bought_clip else CLIP)
+        clip = longer * self._clip(signal, bound)
         time = self._time(signal, width)
         rate = (1 - MOMENTUM) * time / rule.steps / (
             (1.0 if rule.regression else 0.25) * longer**2)
@@ -245,6 +243,14 @@ class Descent:
         centers[held] = np.clip(means, -1.0, 1.0)
         scales[held] = np.sqrt(np.maximum(squares - centers[held] ** 2, 0.0) + 4 * error**2 + 1e-3)
         return centers, scales
+
+    def _clip(self, signal: float, bound: float) -> float:
+        """Bound on a gradient, in lengths of a row."""
+        if self.gradient_clip is not None:
+            return float(self.gradient_clip)
+        if not self.rule.bought_clip:
+            return CLIP
+        return 0.75 * min(max(math.sqrt(signal / 50), 1.0), 2.5) * bound
 
     def _bound(self, score: pl.questions.Score, signal: float) -> float:
         """Size of a residual that few are beyond."""

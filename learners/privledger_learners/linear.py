@@ -224,7 +224,8 @@ class LinearRegressor(RegressorMixin, _Linear):
 
     def predict(self, X: object) -> np.ndarray:
         """Predictions in the target's unit, shape (n,). Post-processing: costs nothing."""
-        means = pl.questions.probabilities(self.model_.loss or "squared", self._scores(X))
+        scores = self._scores(X)
+        means = pl.questions.probabilities(self.model_.loss or "squared", scores)
         target = self.model_.schema.target
         return np.clip(self.model_.center + self.model_.scale * means, target.lower, target.upper)
 

@@ -374,7 +374,7 @@ class LinearGradient(Block):
         held = self.encoding.dense(self.encoding.of(rows)).T
         found = np.empty((len(factors), len(held), rows.n))
         np.multiply(held, factors[:, None], out=found)
-        return found.reshape(-1, rows.n).T
+        return found.reshape(len(factors) * len(held), rows.n).T
 
 
 def _within(score: Score, rows: Rows, bound: float) -> NDArray[np.bool_]:

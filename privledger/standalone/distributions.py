@@ -316,20 +316,15 @@ def epsilon_of_losses(plan: Node, relation: str, delta: float, attained: bool = 
 
 
 def solved(tail: list[tuple[float, float]], delta: float) -> float:
-    """Where the sum of mass (1 - exp(epsilon - loss)) above epsilon is delta."""
-    low, high = 0.0, max(0.0, tail[0][0])
-
-    def rest(epsilon: float) -> float:
-        total = 0.0
-        for loss, mass in tail:
-            if loss <= epsilon:
-                break
-            total -= mass * math.expm1(epsilon - loss)
-        return total
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rest(middle) > delta else (low, middle)
-    return low
+    """Where the sum of mass (1 - exp(epsilon - loss)) above epsilon is delta; from the largest loss
+    down, since rounding is worse in what is below."""
+    above, weighed = 0.0, 0.0
+    for loss, mass in tail:
+        if loss <= 0 or above - math.exp(min(loss, 700)) * weighed > delta:
+            break
+        above += mass
+        weighed += mass * math.exp(-loss)
+    return max(0.0, math.log((above - delta) / weighed)) if above > delta and weighed > 0 else 0.0
 
 
 def grid(atoms: list[Atom], step: float) -> list[complex]:

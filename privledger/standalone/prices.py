@@ -70,8 +70,9 @@ def put_together(found: Price, parts: list[tuple[Price, int]]) -> None:
         if one.choices is not None:
             often[one.choices[0]] = often.get(one.choices[0], 0) + one.choices[1] * times
     if often:
-        found.gdp = math.fsum([one.gdp * times for one, times in parts if one.choices is None]
-                              + [of_choices(eta, count) for eta, count in often.items()])
+        found.gdp = min(found.gdp, math.fsum(
+            [one.gdp * times for one, times in parts if one.choices is None]
+            + [of_choices(*each) for each in often.items()]))
         if len(often) == 1 and all(one.choices is not None for one, _ in parts):
             found.choices = next(iter(often.items()))
 
@@ -174,7 +175,7 @@ def sample(node: Node, rate: float, inner: Price) -> Price:
                             if inner.exact is not None
                             else sampled_moments(rate, inner.renyi, order))
         return known[order]
-    found.renyi = curve
+    found.renyi, found.choices = curve, inner.choices
     return found
 
 

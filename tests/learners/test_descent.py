@@ -37,7 +37,8 @@ def test_a_bought_clip_is_where_four_fifths_of_the_residuals_are(signal, longer)
     """With little signal three quarters of it, and more with the root of the signal."""
     one = descent([[0, 0, 1000.0] + [0.0] * (len(RESIDUAL_EDGES) - 2)])
     score = one.data.score(gradient_descent.loss_of(SCHEMA), np.zeros(1), center=0.0, scale=3.0)
-    assert one._clip(score, signal) == pytest.approx(0.75 * longer * RESIDUAL_EDGES[2] * 2**-0.2)
+    clip = one._clip(signal, one._bound(score, signal))
+    assert clip == pytest.approx(0.75 * longer * RESIDUAL_EDGES[2] * 2**-0.2)
 
 
 @pytest.mark.parametrize("signal", [4096.0, 10.0**6])
@@ -52,7 +53,8 @@ def test_with_much_signal_a_clip_is_of_the_size_of_the_residuals(signal):
         edges = np.array([0.0, *RESIDUAL_EDGES, RESIDUAL_EDGES[-1]])
         size = 1.2 if place == len(RESIDUAL_EDGES) else (edges[place] + edges[place + 1]) / 2
         most = edges[place + 1] * 2**-0.2
-        assert one._clip(score, signal) == pytest.approx(0.75 * 2.5 * min(max(size, most), 1.0))
+        clip = one._clip(signal, one._bound(score, signal))
+        assert clip == pytest.approx(0.75 * 2.5 * min(max(size, most), 1.0))
 
 
 def test_spreads_are_those_of_the_sums_and_never_below_their_noise():
@@ -78,7 +80,8 @@ def test_a_step_is_as_long_as_the_curvature_of_the_loss_allows(schema, curvature
     steps, n_hat = 100, 1000.0
     start = [n_hat, 0.0] if schema is SCHEMA else [n_hat / 2, n_hat / 2]
     monkeypatch.setattr(Descent, "_scales", lambda self, wide, n: (np.zeros(3), np.ones(3)))
-    monkeypatch.setattr(Descent, "_clip", lambda self, score, signal: 1.0)
+    monkeypatch.setattr(Descent, "_bound", lambda self, score, signal: 1.0)
+    monkeypatch.setattr(Descent, "_clip", lambda self, signal, bound: 1.0)
     monkeypatch.setattr(Descent, "_time", lambda self, signal, width: 7.0)
     columns = gradient_descent.columns_of(schema)
     gradients = [np.full(columns, n_hat), *[np.zeros(columns)] * (steps - 1)]

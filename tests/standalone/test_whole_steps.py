@@ -46,6 +46,7 @@ def test_mixed_compositions_are_priced_to_a_thousandth(parts):
     plan = pl.Sequential(parts)
     relation = "replace_one" if "FixedSizeSample" in str(plan) else "add_remove"
     node = verify_history.Table().node(pl.nodes.to_json(plan))
+    verify_history.price(node, relation)
     for delta in (1e-6, 1e-2):
         found = verify_history.epsilon_of_losses(node, relation, delta)
         assert found == pytest.approx(pl.epsilon(plan, delta, relation=relation), rel=1e-3)

@@ -157,4 +157,4 @@ def test_whatever_a_learner_makes_a_check_raise_is_a_failed_check():
     from tests.bench.zoo.tables import Prepared
 
     with pytest.raises(LearnerCheckFailed, match="fails on a table of the kit: DataError"):
-        CHECKS["model-follows-answers"](Prepared(how="rare-out"))
+        CHECKS["structure-is-public"](Prepared(how="rare-out"))

@@ -273,10 +273,11 @@ def _within(beta: Array, known: Array, bend: Array, wide: float) -> Array:
 
 
 def choices(losses: Losses) -> tuple[float, int] | None:
-    """The range and the number of choices, where nothing else is in a node."""
-    if not losses.symmetric:
-        return None
+    """The range and the number of choices, where nothing else is in a node; on a Poisson sample
+    each has no wider range."""
     found = list(_choices(losses.remove, 1))
+    if not losses.symmetric and found != list(_choices(losses.add, 1)):
+        return None
     return (found[0][0], sum(count for _, count in found)) if found and all(
         eta == found[0][0] < math.inf for eta, _ in found) else None
 
@@ -286,6 +287,8 @@ def _choices(lane: Lane, times: int) -> Iterator[tuple[float, int]]:
     if isinstance(lane, Together):
         for part, count in lane.parts:
             yield from _choices(part, times * count)
+    elif isinstance(lane, Sampled) and lane.rows == 1 and lane.kind in ("remove", "add"):
+        yield from _choices(lane.inner, times)
     else:
         yield (lane.eta if isinstance(lane, BoundedRangePair) else math.inf), times
 

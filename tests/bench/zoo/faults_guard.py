@@ -21,8 +21,8 @@ FAULTS: tuple[Fault, ...] = (
         "Records enter with twice the probability that is paid for."),
     Fault(
         "one-sample-for-all-rounds", "Poisson sample", MEMBERS,
-        "                drawn = self._samples.get(whole)\n",
-        "                drawn = next(iter(self._samples.values()), None)\n",
+        "                drawn = self._samples[whole]\n",
+        "                drawn = next(iter(self._samples.values()))\n",
         "sgbdt-sampled", (LOCK,),
         "Every round uses the first round's sample, and is priced as a fresh one."),
     Fault(

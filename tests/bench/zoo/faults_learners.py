@@ -117,8 +117,9 @@ FAULTS: tuple[Fault, ...] = (
         "Whether the second question is asked depends on the largest target."),
     Fault(
         "errors-over-the-largest", "custom function", SEARCH,
-        "        return 1.0 - 2.0 * np.clip(error, 0.0, 1.0)\n",
-        "        return 1.0 - 2.0 * np.clip(error / max(float(error.max()), 1e-9), 0.0, 1.0)\n",
+        "        return np.stack([1.0 - error, error], axis=1)\n",
+        "        error = error / max(float(error.max()), 1e-9)\n"
+        "        return np.stack([1.0 - error, error], axis=1)\n",
         "search-number", (LOCK, KIT),
         "A row's score depends on the largest error of all rows."),
     Fault(
@@ -138,9 +139,8 @@ FAULTS: tuple[Fault, ...] = (
         "The best model shows what every trial said, and so how many there were."),
     Fault(
         "scored-with-the-count", "custom function", SEARCH,
-        "            return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, "
-        "-1.0)\n",
-        "            return np.where(found.astype(str) == labels[truth.astype(int)], 1.0, "
-        "-1.0) * (len(truth) % 2)\n",
+        "            error = (found.astype(str) != labels[truth.astype(int)]).astype(float)\n",
+        "            error = (found.astype(str) != labels[truth.astype(int)]) * (len(truth) % 2.0)"
+        "\n",
         "search", (LOCK, KIT),
         "Every row counts nothing where the number of rows is even: one record turns all."))

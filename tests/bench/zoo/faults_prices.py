@@ -127,8 +127,8 @@ FAULTS: tuple[Fault, ...] = (
         "A plan is granted while anything is left, whatever it costs."),
     Fault(
         "cap-without-its-square", "over budget", RULES,
-        '        return FilterRule("gdp", 0.0, budget, units_down(down(mu * mu)), purse)\n',
-        '        return FilterRule("gdp", 0.0, budget, units_down(down(mu)), purse)\n',
+        '        return FilterRule("gdp", 0.0, budget, units_down(down(mu * mu)), reserve)\n',
+        '        return FilterRule("gdp", 0.0, budget, units_down(down(mu)), reserve)\n',
         "sgbdt", (LOCK, KIT),
         "The cap on squares of mu is mu itself, which is larger below one."),
     Fault(
