@@ -70,9 +70,8 @@ def put_together(found: Price, parts: list[tuple[Price, int]]) -> None:
         if one.choices is not None:
             often[one.choices[0]] = often.get(one.choices[0], 0) + one.choices[1] * times
     if often:
-        found.gdp = min(found.gdp, math.fsum(
-            [one.gdp * times for one, times in parts if one.choices is None]
-            + [of_choices(*each) for each in often.items()]))
+        rest = [one.gdp * times for one, times in parts if one.choices is None]
+        found.gdp = min(found.gdp, math.fsum([*rest, *(of_choices(*one) for one in often.items())]))
         if len(often) == 1 and all(one.choices is not None for one, _ in parts):
             found.choices = next(iter(often.items()))
 
