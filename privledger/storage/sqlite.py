@@ -365,8 +365,8 @@ class SQLiteStore(Forking, Believing):
             raise
 
     def _let_go(self) -> None:
-        """Close what is open."""
-        log, unmarked = Path(f"{self._path}-wal"), self._unmark()
+        """Close what is open. A file that was refused is not touched: it may be another's."""
+        log, unmarked = Path(f"{self._path}-wal"), not self._known or self._unmark()
         connection, place = self._connection, self._place
         self._connection = self._place = None
         self._known = []

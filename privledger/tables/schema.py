@@ -127,6 +127,7 @@ class Column:
                 raise SchemaError(f"column {self.name!r}: {flag} must be true or false")
         if not isinstance(self.categories, list | tuple):
             raise SchemaError(f"column {self.name!r}: categories must be a list")
+        object.__setattr__(self, "categories", tuple(self.categories))
         if not isinstance(self.unit, str):
             raise SchemaError(f"column {self.name!r}: unit must be a text")
         check_provenance(f"column {self.name!r}", self.provenance)

@@ -138,6 +138,18 @@ def test_targets_of_another_length_are_refused(make_ledger):
         make_ledger().protect(COLUMNS, LABELS[:3], SCHEMA)
 
 
+def test_categories_given_as_a_list_are_kept_as_they_are_now(make_ledger):
+    names = ["a", "b"]
+    column = pl.Column("c", "categorical", "feature", categories=names)
+    names.append("c")
+    assert column.categories == ("a", "b")
+    schema = pl.Schema("t", [column, pl.Column("y", "numeric", "target", 0.0, 1.0)])
+    ledger, node = make_ledger(10.0), pl.Laplace(1.0)
+    data = ledger.protect({"c": ["a", "b"]}, [0.1, 0.2], schema)
+    with ledger.request(node, data) as session:
+        assert len(session.release(node, data.histogram("c"))) == 3
+
+
 @pytest.mark.parametrize("schema", [None, {}, "schema.json", 3])
 def test_a_schema_is_never_inferred(make_ledger, schema):
     refused(pl.InvalidValue, lambda: make_ledger().protect(COLUMNS, LABELS, schema))
