@@ -67,12 +67,14 @@ SMALLEST_FIRST = (
     "letter", "sorlie", "khan", "alon", "christensen", "gravier", "golub", "singh")
 
 
-ON_HIDDEN = """Fourteen tables on which no learner was tuned, by `auto.py --hidden` \
-(`tests/bench/hidden.py`): of scikit-learn, or made up, with bounds that an owner would \
-say without a look. What is rare (2 and 5 %) is judged by the area under the curve. One \
-rule followed from them, the [scale of long ranges](papers/linear.md): before it, Auto had \
-.13 in place of .79 on Pareto columns, and .43 in place of .88 on lognormal ones. One \
-table was drawn anew: of its counts nine in ten were zero."""
+ON_HIDDEN = """Fourteen further tables, by `auto.py --hidden` (`tests/bench/hidden.py`): of \
+scikit-learn, or made up, with bounds that an owner would say without a look. They are \
+not held out any more: after a look at their scores one rule was made, the [scale of \
+long ranges](papers/linear.md), and one table was drawn anew, of whose counts nine in \
+ten were zero. On the first fourteen (two splits) Auto had .564 before the rule and .660 \
+after. What is rare (2 and 5 %) is judged by the area under the curve. Before the rule \
+Auto had .13 in place of .79 on Pareto columns, and .43 in place of .88 on lognormal \
+ones."""
 
 
 class TooLong(Exception):

@@ -1,4 +1,4 @@
-"""Tables on which no learner was tuned: of scikit-learn and made up, two or three of five kinds.
+"""Further tables: of scikit-learn and made up, two or three of five kinds.
 
     OMP_NUM_THREADS=1 python tests/bench/auto.py --hidden     measure, then write
 
