@@ -108,3 +108,13 @@ def test_pages_have_ever_fewer_long_sentences():
 def test_it_finds_what_it_is_for():
     assert BANNED.search("Whoever reads this") and not BANNED.search("A reader's word")
     assert long_sentences("word " * 41) and not long_sentences("word " * 40)
+
+
+def test_code_and_proofs_name_roles():
+    """Comments and docstrings too; a value, an id or a quoted line may hold such a word."""
+    roles = re.compile(r"(?<![-\"'/])\b(whoever|somebody|nobody|anybody)\b(?![-\"'`,/])",
+                       re.IGNORECASE)
+    texts = {name: path.read_text(encoding="utf-8") for name, path in house.OURS.items()}
+    texts |= {path.name: path.read_text(encoding="utf-8")
+              for path in (ROOT / "docs" / "proofs").glob("*.md")}
+    assert not [f"{name}: {one[0]}" for name, text in texts.items() for one in roles.finditer(text)]

@@ -71,7 +71,7 @@ def promise(relation: str, unit: str = "row") -> str:
     >>> promise("add_remove", "person")
     'add_remove of one person, with all rows in all tables'
     """
-    said = relation if unit == "row" else f"{relation} of {WHO.get(unit, 'nobody known')}"
+    said = relation if unit == "row" else f"{relation} of {WHO.get(unit, 'an unknown unit')}"
     return f"{said}, {LABELS_ONLY}" if relation == "replace_label" else said
 
 

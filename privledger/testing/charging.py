@@ -239,7 +239,7 @@ def _searches(learner: Priced, given: Example) -> None:
         lambda: GridSearchCV(fresh(learner), {}, cv=2).fit(watched.data),
         lambda: cross_val_score(fresh(learner), watched.data, cv=2))
     for search in searches:
-        # Refused by whoever notices first; what counts is what was read.
+        # Refused by what notices first; what counts is what was read.
         with warnings.catch_warnings(), suppress(Exception):
             warnings.simplefilter("ignore")
             search()

@@ -237,7 +237,7 @@ class Requests(Observer):
 
     @property
     def unsettled(self) -> int:
-        """Grants that nobody settled."""
+        """Grants that were not settled."""
         return sum(session.receipt is None for session in self.sessions)
 
     @property

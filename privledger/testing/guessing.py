@@ -71,7 +71,7 @@ def for_several(node: Node, records: int) -> Node:
 
 
 def _cost(plan: Node, relation: Relation, records: int) -> Cost | None:
-    """What a group pays; None where nobody knows."""
+    """What a group pays; None where it is unknown."""
     try:
         return cost_of(plan if records == 1 else for_several(plan, records), relation)
     except PrivledgerError:

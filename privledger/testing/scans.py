@@ -1,6 +1,6 @@
 """Checks of a learner's own source: no samplers, no insides of privledger. Nothing is run.
 
-A scan reads names; whoever hides a name passes it. The other checks look at what happens.
+A scan reads names; a hidden name passes it. The other checks look at what happens.
 """
 
 from __future__ import annotations

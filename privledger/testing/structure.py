@@ -1,4 +1,4 @@
-"""Checks that public structure never comes from records, and of tables nobody should give."""
+"""Checks that public structure never comes from records, and of tables that should not be given."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def loss_window(
 
 def harmless(lattice: Lattice) -> int:
     """The lattice number that sums just above the window may wrap to and do no harm: below it
-    nobody looks for an answer."""
+    no answer is looked for."""
     centre = math.floor(lattice.centre / lattice.step)
     return max(lattice.first, centre - math.ceil((1 - _ROOM) * (centre - lattice.first)))
 

@@ -139,7 +139,7 @@ def promised(fitting: Fitting, run: RecordedRun) -> Iterator[Broken]:
 
 
 def arrived(quiet: RecordedRun, twin: RecordedRun, relation: Relation) -> Iterator[Broken]:
-    """P1 of a plain table: rows arrive behind the guard one by one, whoever is beside them.
+    """P1 of a plain table: rows arrive behind the guard one by one, whatever is beside them.
 
     At most one comes or goes; or is another, where that is who neighbours are.
     """

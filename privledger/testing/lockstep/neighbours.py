@@ -49,7 +49,7 @@ class TablePair:
         return TablePair(self.schema, self.common, self.new, self.old)
 
     def tables(self) -> tuple[Example, Example]:
-        """Both as columns, as somebody would give them to `protect`."""
+        """Both as columns, as a caller gives them to `protect`."""
         first, second = (_columns(self.schema, *self._rows(last)) for last in (self.old, self.new))
         return first, second
 

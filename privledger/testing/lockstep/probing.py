@@ -146,7 +146,7 @@ def _filters(leaf: Node) -> Iterator[Case]:
     renyi = IndividualFilter("renyi", 1.0, 8.0, leaf)
     one = Context("filter", "a", caps=narrow.caps)
     plan = IndividualFilter("gdp", 1.0, node=Repeat(leaf, 2))
-    yield "nobody's filter", narrow, (), ((), leaf)
+    yield "a strange filter", narrow, (), ((), leaf)
     yield "a filter in the place of a table", leaf, (), ((one,), leaf)
     for other in (wide, renyi):
         strange = Context("filter", "a", caps=other.caps)
@@ -184,7 +184,7 @@ class Prober(Recorder):
 
     def released(self, granted: object, release: Callable[..., object], mechanism: object,
                  query: object, **named: object) -> object:
-        """As `Recorder.released`; and then what nobody reserved."""
+        """As `Recorder.released`; and then what was not reserved."""
         assert isinstance(granted, GrantedPlan)
         if len(self.releases) == self.before:
             self.pending = granted, mechanism, query

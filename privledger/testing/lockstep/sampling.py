@@ -138,7 +138,7 @@ def sampling_coins(one: Release) -> list[CoinCells]:
 def uncoined(run: RecordedRun) -> Iterator[Broken]:
     """Where a partition by coins, or a vote of blocks, was not drawn afresh for every record.
 
-    Cells are drawn once, for the whole table, whoever asks first. Votes of a part are drawn for
+    Cells are drawn once, for the whole table, by the first question. Votes of a part are drawn for
     the part, so their number is not known here.
     """
     known: set[int] = set()

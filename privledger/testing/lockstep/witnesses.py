@@ -1,4 +1,4 @@
-"""A witness: everything that one lock needs to be run again by somebody else, as plain JSON."""
+"""A witness: everything that one lock needs to be run again elsewhere, as plain JSON."""
 
 from __future__ import annotations
 

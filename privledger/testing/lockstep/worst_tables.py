@@ -96,7 +96,7 @@ class _Climb:
 
 
 def starting_pairs(schema: Schema, relation: str, seed: int = 0) -> list[TablePair]:
-    """Pairs that are bad for something: nobody and one; equal ones and a stranger; two camps;
+    """Pairs that are bad for something: none and one; equal ones and a stranger; two camps;
     a feature in the order of the target, and one record against it.
 
     Small and large tables take turns: the first few are of every kind.
