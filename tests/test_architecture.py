@@ -15,7 +15,7 @@ MOST = {
     "graph": 2161, "guard": 2760, "ledger": 5559, "mutex": 152, "nodes": 6, "noise": 883,
     "notebook": 13, "numerals": 87, "plot": 66, "plugins": 824, "pytest_plugin": 99,
     "questions": 4269, "reading": 109, "reports": 2825, "rounding": 167, "runs": 164,
-    "standalone": 3118, "storage": 1854, "tables": 3062, "testing": 3846,
+    "standalone": 3118, "storage": 1854, "tables": 3063, "testing": 3846,
 }
 
 
