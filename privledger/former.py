@@ -42,5 +42,5 @@ def found(name: str) -> Any:
             return getattr(import_module(f"privledger.{place}"), name)
     names = (*dir(import_module("privledger")), *sum(MOVED.values(), ()),
              *(f"nodes.{one}" for one in import_module("privledger.nodes").__all__))
-    near = import_module("privledger.numerals").meant(name, names)
+    near = "" if name.startswith("_") else import_module("privledger.numerals").meant(name, names)
     raise AttributeError(f"module 'privledger' has no attribute {name!r}{near}")
