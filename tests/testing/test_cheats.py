@@ -26,7 +26,7 @@ CHEATS = {
     breaking.ReadsEarly: ("no-read-before-grant",),
     breaking.AsksForLess: ("refusal-reads-nothing",),
     breaking.AsksAgain: ("spend-within-plan",),
-    breaking.PlansByRows: ("same-plan-for-neighbouring-tables",),
+    breaking.PlansByRows: ("same-plan-for-neighbouring-tables", ANSWERS),
     breaking.SwallowsCrashes: ("crash-keeps-the-charge",),
     breaking.HandsBack: ("crash-keeps-the-charge",),
     breaking.ForksItsLedger: ("copies-never-fork-the-budget",),
@@ -65,7 +65,7 @@ CHEATS = {
     gaps.ScoresTooFarSeldom: (LOCK,),
     hidden.SpendsTwiceOnAPlainTable: ("spend-within-plan", "same-plan-for-neighbouring-tables"),
     hidden.SwallowsARefusal: ("refusal-reads-nothing",),
-    hidden.PlansByAPlainTable: ("same-plan-for-neighbouring-tables",),
+    hidden.PlansByAPlainTable: ("same-plan-for-neighbouring-tables", ANSWERS),
     hidden.SeededOnAPlainTable: ("spend-within-plan", "fresh-noise", "epsilon-holds"),
     hidden.LargeBudgetOnAPlainTable: ("spend-within-plan", "refusal-reads-nothing")}
 

@@ -27,6 +27,7 @@ from privledger.accounting.pld.pairs import (
 _MESH = 2000  # tangents of a smooth profile
 _MOST = 8000  # tangents of a chain of steps
 _LOOSE = 4e-12  # relative error of sums of masses
+_LEAST = 1e-300  # smaller Q masses lose their digits, and losses beyond 700 have no exponential
 
 
 class Slopes(NamedTuple):
@@ -43,10 +44,15 @@ class Slopes(NamedTuple):
 
 def slopes(loss: Array, p: Array, blur: float, infinite: float) -> Slopes:
     """Of a pair with these losses and P masses, which may be off by `blur` nats; Q masses that are
-    missing have the least slope."""
+    missing have the least slope, and what has a Q mass too small to hold has none."""
     order = np.argsort(-loss, kind="stable")
     loss, p = loss[order] + blur, p[order]
     q = p * np.exp(-loss)
+    kept = q >= _LEAST
+    infinite += float(p[~kept].sum()) * (1 + _LOOSE)
+    if not kept.any():
+        return Slopes(np.zeros(1), np.ones(1), 1.0)
+    loss, q = loss[kept], q[kept]
     total = float(q.sum()) * (1 + UNIT * len(q))
     if total < 1:
         q[-1] += 1 - total
