@@ -82,8 +82,8 @@ def verify(ledger: str, whole: bool, receipt: str | None, key_file: str | None,
     """Read the whole history again, price every plan again, trust no total.
 
     Of a history of 5,000 entries or more, an audit without a finding is sealed outside of the
-    ledger. Then every hash is still checked, but only what came later is priced again, and the
-    first line says so.
+    ledger. Then every stored byte is still checked, but only what came later is priced again,
+    and the first line says so.
 
     The first line is the verdict: within budget or not, which unverified claims it rests on,
     simulated or not, compared with which receipt, and what can therefore not have been seen.

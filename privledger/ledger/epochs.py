@@ -62,7 +62,7 @@ until it ends; empty for always, None for not at all."""
 
 @frozen
 class SealedStretch:
-    """Which stretch was not read again but for its hashes: so many entries, audited then."""
+    """Which stretch was not read again but for its bytes: so many entries, audited then."""
 
     entries: int
     head: str
@@ -71,9 +71,9 @@ class SealedStretch:
     @property
     def text(self) -> str:
         """What was read of it now, and when the rest was found right; a clause."""
-        return (f"every hash was checked; the first {many(self.entries, 'entry', 'entries')} were "
-                f"re-priced by this user on {self.time}, all others now (verify --all re-prices "
-                "everything)")
+        return ("every stored byte was checked; the first "
+                f"{many(self.entries, 'entry', 'entries')} were re-priced by this user on "
+                f"{self.time}, all others now (verify --all re-prices everything)")
 
 
 @frozen

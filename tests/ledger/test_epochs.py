@@ -122,6 +122,16 @@ def read_in_two(name, tmp_path, cuts):
     return used
 
 
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_line_feed_in_a_text_makes_no_block(at):
+    """Joined columns could be those of other rows."""
+    rows = [(place, "kind", "{}", "before", "after") for place in range(epochs.BLOCK)]
+    plain, fed = epochs.Remembered(), epochs.Remembered()
+    assert len(list(plain.stored(rows))) == epochs.BLOCK and len(plain.blocks) == 1
+    rows[1] = tuple("a\nb" if column == at else one for column, one in enumerate(rows[1]))
+    assert len(list(fed.stored(rows))) == epochs.BLOCK and not fed.blocks
+
+
 def test_it_says_of_every_kind_of_entry_whether_rules_remember_it():
     assert set(epochs.BY) == set(EVENTS)
 

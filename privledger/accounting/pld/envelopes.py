@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -287,10 +287,15 @@ def _choices(lane: Lane, times: int) -> Iterator[tuple[float, int]]:
     if isinstance(lane, Together):
         for part, count in lane.parts:
             yield from _choices(part, times * count)
-    elif isinstance(lane, Sampled) and lane.rows == 1 and lane.kind in ("remove", "add"):
+    elif _is_poisson(lane):
         yield from _choices(lane.inner, times)
     else:
         yield (lane.eta if isinstance(lane, BoundedRangePair) else math.inf), times
+
+
+def _is_poisson(lane: Lane) -> TypeGuard[Sampled]:
+    """Whether one row comes to a Poisson sample, or leaves it."""
+    return isinstance(lane, Sampled) and lane.rows == 1 and lane.kind in ("remove", "add")
 
 
 def choices_squared(parts: Iterable[tuple[float, int]]) -> float:
@@ -373,7 +378,7 @@ def _of_lane(lane: Lane, which: int) -> float:
             loss, p, _ = _ordered(lane)
             return up(_largest_ratio(loss, p))
         return _squared_up(max(0.0, float(_atom_corners(lane).gaps().max(initial=0.0))))
-    if isinstance(lane, Sampled) and lane.rows == 1 and lane.kind in ("remove", "add"):
+    if _is_poisson(lane):
         return _of_sample(lane.inner, lane.rate, lane.kind, which)
     return math.inf
 

@@ -13,9 +13,16 @@ import pytest
 import privledger as pl
 from privledger.accounting import delta_from_mu
 from privledger.accounting.pld.by_pld import delta_of_one
-from privledger.accounting.pld.losses import Sampled, _slopes, resolve
+from privledger.accounting.pld.envelopes import choices
+from privledger.accounting.pld.losses import Losses, Sampled, _slopes, resolve
 from privledger.accounting.pld.mixtures import binomial
-from privledger.accounting.pld.pairs import AtomPair, GaussianPair, LaplacePair, pure_pair
+from privledger.accounting.pld.pairs import (
+    AtomPair,
+    BoundedRangePair,
+    GaussianPair,
+    LaplacePair,
+    pure_pair,
+)
 from privledger.accounting.pld.several_rows import _of_any
 from privledger.accounting.pld.shifted import after, chained_pair, shifted_pair, slopes
 from privledger.cli.export import entry_line
@@ -274,3 +281,20 @@ def test_schemes_are_priced_step_by_step(node, relation, price, before):
     found = pl.certify(node, 1e-6, relation=relation)
     assert found.accountant == "pld" and price - 1e-3 < found.epsilon < price
     assert pl.epsilon(node, 1e-6, relation, "rdp") > before
+
+
+def test_what_has_no_q_mass_to_hold_is_never_lost() -> None:
+    """e^-800 is no float: the P mass there has an infinite loss, before and after another step."""
+    one = slopes(np.array([800.0, 2.0, -1.0]), np.array([0.25, 0.5, 0.25]), 0.0, 0.125)
+    assert one.infinite >= 0.375 and one.loss.max() < 3
+    assert after(one, one).infinite >= 1 - 0.625**2
+    assert slopes(np.array([800.0]), np.array([1.0]), 0.0, 0.0).infinite == 1
+
+
+def test_several_rows_of_a_sampled_choice_are_no_choices_of_its_range() -> None:
+    lane = BoundedRangePair(0.5)
+    for more in ({"rows": 2}, {"kind": "replace"}, {"kind": "fixed"}):
+        one, other = (Sampled(**({"kind": kind} | more), rate=0.5, inner=lane)
+                      for kind in ("remove", "add"))
+        assert choices(Losses(one, other)) is None
+    assert choices(Losses(Sampled("remove", 0.5, lane), Sampled("add", 0.5, lane))) == (0.5, 1)

@@ -248,4 +248,4 @@ FAULTS: tuple[Fault, ...] = (
         "        active = admit_score(task.round, spend, values, members.sample(data, rows) if "
         "is_sampled(data) else mask, rows.n)\n",
         "sgbdt-renyi-sampled", (LOCK,),
-        "Only who is in a sample pays: the price is a sampled round's, of a sample nobody sees."))
+        "Only who is in a sample pays: the price is a sampled round's, of an unseen sample."))
