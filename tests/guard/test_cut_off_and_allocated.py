@@ -534,6 +534,8 @@ def test_who_is_in_a_sample_is_kept_until_its_last_release(node, handles):
                 other.release(TINY, asked[0].count())  # no sample is in that plan
             with pytest.raises(pl.NotGranted):
                 session.release(TINY, asked[0].count())
+            with pytest.raises(pl.NotGranted, match="last release was made"):  # past the plan, too
+                _granted(session)._inside.members.sample(asked[0].derivation, None)
     assert ledger.verify() == []
 
 
