@@ -5,6 +5,7 @@ A failing seed is printed, and replays: SEED=1234 KIND=queue pytest tests/simula
 
 from __future__ import annotations
 
+import gc
 import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -23,6 +24,14 @@ pytestmark = pytest.mark.filterwarnings(  # an interrupt in a finalizer is not r
     "ignore::pytest.PytestUnraisableExceptionWarning")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 EACH = [pytest.param(kind, marks=needs_fork if kind == "forked" else ()) for kind in KINDS]
+
+
+@pytest.fixture(autouse=True)
+def no_garbage_of_other_tests():
+    """A ledger that the collector closes within a schedule would be steps of it."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def told(kind, seed, error):
