@@ -1,7 +1,7 @@
 """Nodes <-> the `DpEvent`s of Google's `dp_accounting`, an optional package.
 
 An event is a statement about a mechanism, and so is a node. Both directions keep the statement
-or weaken it, and never say more than was said. Read against dp_accounting 0.6.0, dp_event.py.
+or weaken it, and never say more than was said. Read against the events of dp_accounting 0.6.0.
 
 Neither events nor nodes carry a relation, but some mean different things under two of them:
 

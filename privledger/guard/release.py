@@ -1,6 +1,6 @@
 """One release: the only way a noisy answer leaves the guard.
 
-What was asked is copied first (mirror.py), then checked against the policy, the plan and
+What was asked is copied first (trusted_copy.py), then checked against the policy, the plan and
 the grant's filters, then charged. Only then are rows read, and noise is added before anything
 goes on. Nothing here takes a lock: the session that calls holds its own.
 """

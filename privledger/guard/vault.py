@@ -170,8 +170,8 @@ class Vault(Uncopied):
         self.opened = 0
         self.reading = False
         self.lock = Mutex()
-        self.copies: dict[int, tuple[Any, Any]] = {}  # of what strangers described: mirror.py
-        self.blocks: dict[tuple[object, ...], object] = {}  # by all that they say: mirror.py
+        self.copies: dict[int, tuple[Any, Any]] = {}  # of what strangers described: trusted_copy.py
+        self.blocks: dict[tuple[object, ...], object] = {}  # by all that they say: trusted_copy.py
 
     def check(self, task: Task) -> None:
         """Refuse what cannot be asked where the rows are; nothing is read.

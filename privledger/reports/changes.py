@@ -241,7 +241,7 @@ def overlaps(states: Mapping[str, State]) -> list[Overlap]:
 
     Args:
         states: place -> state; copies of one ledger (the same uuid) count once, with what the
-            one that spent most says (how copies differ: forks.py).
+            one that spent most says (how copies differ: cli/diff.py).
     """
     seen: dict[str, dict[str, Use]] = {}
     for place, state in states.items():
