@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import keyword
 import re
 from functools import cache
+
+import numpy
 
 from tests import house
 
@@ -59,6 +63,34 @@ def test_every_module_says_what_is_in_it():
     """More than a word that stands in for what is still to be written."""
     assert not [module for module in MODULES
                 if len((ast.get_docstring(house.tree(module)) or "").split()) < 3]
+
+
+ELSEWHERE = {"PLDAccountant", "RdpAccountant", "NotFittedError", "RandomizedSearchCV",
+             "DPOptimizer", "DPDataLoader", "DPExecutionPlan", "cp", "xfail", "receipt", "L", "py",
+             "on_KIND"}
+"""Names of other libraries and commands that our docstrings compare with, and of examples."""
+_NAMES = {ast.Name: "id", ast.Attribute: "attr", ast.arg: "arg", ast.keyword: "arg",
+          ast.FunctionDef: "name", ast.ClassDef: "name", ast.alias: "name",
+          ast.ImportFrom: "module"}
+
+
+def test_every_name_in_backquotes_is_in_the_code():
+    """In docstrings and comments: what was renamed is not called by its former name."""
+    said, names = [], {*ELSEWHERE, *keyword.kwlist, *dir(builtins), *dir(numpy),
+                       *(part for module in MODULES for part in module.split("."))}
+    for module in MODULES:
+        nodes = list(ast.walk(house.tree(module)))
+        prose = {id(node.value): node.value for node in nodes
+                 if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+        words = [str(getattr(node, _NAMES[type(node)])) for node in nodes if type(node) in _NAMES]
+        words += [node.value for node in nodes if isinstance(node, ast.Constant)
+                  and isinstance(node.value, str) and id(node) not in prose]
+        names |= {part for word in words for part in re.findall(r"\w+", word)}
+        comments = re.findall(r"#.*", house.OURS[module].read_text(encoding="utf-8"))
+        said += [(module, quoted) for text in [*comments, *(str(node.value)
+                                                            for node in prose.values())]
+                 for quoted in re.findall(r"`([A-Za-z_][\w.]*)`", text)]
+    assert not [one for one in said if not set(filter(None, one[1].split("."))) <= names]
 
 
 def anys() -> dict[str, int]:

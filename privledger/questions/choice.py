@@ -375,7 +375,7 @@ class TableChoice(Choose):
         return Bound(1.0, (-1.0, 1.0), room=_ROOM)
 
     def sketch(self, chunk: Rows, state: float) -> NDArray[np.int64]:
-        """As `Question.sketch`: counts of every cell of every table, one after the other."""
+        """As `Ask.sketch`: counts of every cell of every table, one after the other."""
         return np.concatenate([summed(np.asarray(cells.index(chunk), dtype=np.int64), cells.count,
                                       chunk.mass) for cells in self.tables])
 

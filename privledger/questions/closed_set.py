@@ -89,7 +89,7 @@ NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun, NoiseStream, Vo
 # One form of all that a question is made of, from the fields of its class.  A field's type says
 # how it travels: plain values and arrays as they are, objects that several questions share by
 # number, objects of one question with the name of their kind. The guard's own copy
-# (`guard.mirror`), the messages of a confined learner (`broker.wire`) and the key of a kept
+# (`guard.trusted_copy`), the messages of a confined learner (`broker.wire`) and the key of a kept
 # answer (`guard.recalled`) all go by this one table of fields; each object is built by the
 # constructor of its class, which checks every field. No value carries code.
 

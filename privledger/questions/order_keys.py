@@ -91,7 +91,7 @@ def target_steps(target: NDArray[Any], schema: Schema, grid: Grid) -> Keys:
 
 
 # Agreement and rank of features whose records' keys stand in order: many features at once.  Each
-# says the same as `tallied_scores` does of the counts of the same keys; here nothing is counted,
+# says the same as `tallied_agreement` does of the counts of the same keys; here nothing is counted,
 # which is several times faster where records are few and features are many.
 
 

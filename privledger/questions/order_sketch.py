@@ -146,7 +146,7 @@ def tallied_agreement(tally: KeyTally, grid: Grid, weights: tuple[int, ...] = ()
 
 
 def _climb(table: Ints) -> int:
-    """Most weight that a rising function gets right; see `sorted_scores.sorted_agreement`."""
+    """Most weight that a rising function gets right; see `order_keys.sorted_agreement`."""
     top = table.shape[1] - 1
     if top == 0:
         return int(table.sum())
