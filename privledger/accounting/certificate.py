@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
@@ -16,7 +17,6 @@ from privledger.accounting.convert import (
 )
 from privledger.accounting.cost import Cost
 from privledger.accounting.gaussian import delta_from_mu, epsilon_from_mu
-from privledger.accounting.pld import Price, delta_by_pld, epsilon_by_pld, epsilon_lower_by_pld
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.rounding import (
     MOST_COUNT,
@@ -27,6 +27,9 @@ from privledger.rounding import (
     probability,
     up,
 )
+
+if TYPE_CHECKING:  # what solves is imported where it solves: many ledgers are read without
+    from privledger.accounting.pld.by_pld import Price
 
 ACCOUNTANTS: tuple[str, ...] = ("best", "pure", "gdp", "zcdp", "rdp", "pld")
 
@@ -149,6 +152,8 @@ def _zcdp_delta(cost: Cost, epsilon: float) -> Certificate | None:
 def _pld_epsilon(cost: Cost, delta: float) -> Certificate | None:
     if cost.losses is None or delta == 0:
         return None
+    from privledger.accounting.pld.by_pld import epsilon_by_pld
+
     price = epsilon_by_pld(cost.losses, delta)
     return None if price is None else Certificate(price.value, delta, _theorem(price), "pld",
                                                   pld=price)
@@ -157,6 +162,8 @@ def _pld_epsilon(cost: Cost, delta: float) -> Certificate | None:
 def _pld_delta(cost: Cost, epsilon: float) -> Certificate | None:
     if cost.losses is None:
         return None
+    from privledger.accounting.pld.by_pld import delta_by_pld
+
     price = delta_by_pld(cost.losses, epsilon)
     return None if price is None else Certificate(epsilon, price.value, _theorem(price), "pld",
                                                   pld=price)
@@ -317,6 +324,8 @@ def epsilon_at_least(cost: Cost, delta: float) -> float:
     if _exactly_gaussian(cost):
         certificate = _gdp_epsilon(cost, chance)
         return 0.0 if certificate is None else certificate.epsilon * (1 - 1e-11)
+    from privledger.accounting.pld.by_pld import epsilon_lower_by_pld
+
     return 0.0 if cost.losses is None else epsilon_lower_by_pld(cost.losses, chance)
 
 

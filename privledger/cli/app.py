@@ -10,13 +10,15 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from click.shell_completion import CompletionItem
 
 import privledger
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 USAGE, INTERRUPTED, CLOSED_PIPE = 2, 130, 141
 FORMATS = ("json", "sarif", "junit", "github")
@@ -231,6 +233,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 def brought(ours: frozenset[str]) -> dict[str, list[EntryPoint]]:
     """Name -> the different places that bring it; nothing is imported."""
+    from importlib.metadata import entry_points  # reads e-mail headers: most commands need none
+
     found: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=GROUP):
         if _NAME.fullmatch(point.name) and point.name not in ours:

@@ -32,7 +32,8 @@ from privledger.guard.dataset import Dataset
 from privledger.ledger import Budget
 from privledger.numerals import many
 from privledger.plugins import load_learner
-from privledger.reports import ledger_report, price_plan, release_count
+from privledger.reports import ledger_report, release_count
+from privledger.reports.pricing import price_plan
 from privledger.rounding import exact, upward_percent
 from privledger.tables.schema import Column, Schema
 

@@ -45,7 +45,6 @@ from privledger.findings import Finding
 from privledger.gate import INTERNAL, NOT_TRUSTED, REFUSED, USAGE
 from privledger.ledger import Entry, State, Store
 from privledger.ledger.view import Comparison, comparison
-from privledger.plugins import learner_names
 from privledger.reading import kind_of
 from privledger.reports import LedgerReport, Past, Survey, clean, load_receipt, plain, survey
 from privledger.reports.ci import FORMATS, Outcome, ci_text
@@ -296,6 +295,8 @@ def _completing(names: Callable[[State], Iterable[str]] | None = None) -> Callab
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         try:
             if names is None:
+                from privledger.plugins import learner_names
+
                 found: Iterable[str] = learner_names()
             else:
                 # An option that still lacks its value keeps click from reading the rest.

@@ -28,8 +28,9 @@ from privledger.guard.creating import differing
 from privledger.ledger import State
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.plugins import ClaimStep, configured, find_learner, is_shipped, load_learner
-from privledger.reports import PriceFigures, outline, plain, price_plan, release_count
+from privledger.reports import outline, plain, release_count
 from privledger.reports.outline import height, screenful, too_few
+from privledger.reports.pricing import PriceFigures, price_plan
 from privledger.rounding import exact, number, positive
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown

@@ -29,8 +29,15 @@ from privledger.graph import Node, Repeat, cost_of, from_json
 from privledger.ledger import State, plain_labels
 from privledger.ledger.events import Granted
 from privledger.ledger.view_charges import Forecast, forecast
-from privledger.reports import PriceFigures, price_plan
-from privledger.reports.pricing import OtherPrice, group_price, other_prices, rule_for, what_fits
+from privledger.reports.pricing import (
+    OtherPrice,
+    PriceFigures,
+    group_price,
+    other_prices,
+    price_plan,
+    rule_for,
+    what_fits,
+)
 from privledger.rounding import exact
 from privledger.storage import shown
 

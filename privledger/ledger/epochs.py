@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from secrets import token_bytes, token_hex
@@ -179,6 +178,8 @@ def checkpoint_mark(kept: Checkpoint, names: str) -> str:
 @cache
 def _code() -> str:
     """This package as it is installed, and what its numbers rest on: other code prices anew."""
+    from importlib.metadata import version  # short ledgers need none
+
     root, found = Path(__file__).parents[1], sha256(sys.version.encode())
     for name in ("numpy", "scipy"):
         found.update(version(name).encode())

@@ -7,8 +7,6 @@ from privledger.reports.outline import Outline as Outline
 from privledger.reports.outline import leaves as leaves
 from privledger.reports.outline import outline as outline
 from privledger.reports.outline import release_count as release_count
-from privledger.reports.pricing import PriceFigures as PriceFigures
-from privledger.reports.pricing import price_plan as price_plan
 from privledger.reports.receipt import Past as Past
 from privledger.reports.receipt import load_receipt as load_receipt
 from privledger.reports.receipt import receipt_is_in_history as receipt_is_in_history

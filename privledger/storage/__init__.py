@@ -13,7 +13,6 @@ from privledger.ledger.store import Store, read_back
 from privledger.reading import path_in
 from privledger.storage.address import parse_address
 from privledger.storage.memory import MemoryStore as MemoryStore
-from privledger.storage.postgres import PostgresStore as PostgresStore
 from privledger.storage.sqlite import SQLiteStore as SQLiteStore
 from privledger.tables.spool import clear_left_behind
 
@@ -48,6 +47,8 @@ def store_at(location: str | os.PathLike[str] | None, *, create: bool = False,
     if create and (location is None or str(location) == ":memory:"):
         store = MemoryStore()
     elif is_url(location):
+        from privledger.storage.postgres import PostgresStore
+
         clear_left_behind()
         store = PostgresStore(location, create=create, read_only=read_only)
     elif isinstance(location, str | os.PathLike):

@@ -15,8 +15,8 @@ import pytest
 import privledger as pl
 from privledger import PoissonSample, Repeat
 from privledger.accounting import delta_from_mu
-from privledger.accounting.pld import GaussianPair, delta_by_pld
-from privledger.accounting.pld.by_pld import delta_of_one
+from privledger.accounting.pld import GaussianPair
+from privledger.accounting.pld.by_pld import delta_by_pld, delta_of_one
 from privledger.accounting.pld.mixtures import MixturePair, drawn
 from privledger.accounting.pld.pairs import MOST_LISTED, wide_discrete_mu
 from privledger.graph.fold import cost_of

@@ -1,5 +1,6 @@
 """Commands that other packages bring: found by name, loaded when called, never in our way."""
 
+import importlib.metadata
 import sys
 import types
 from importlib.metadata import EntryPoint
@@ -8,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import privledger.plugins  # noqa: F401 - it keeps its own way to entry points
 from privledger.cli import app, main
 
 
@@ -21,7 +23,7 @@ def bring(monkeypatch):
     def make(**places):
         points = [EntryPoint(name.rstrip("2").replace("_", "-"), place, app.GROUP)
                   for name, place in places.items()]
-        monkeypatch.setattr(app, "entry_points", lambda group: points)
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
 
     return make
 
@@ -52,7 +54,7 @@ def test_ours_are_never_theirs(bring):
 
 @pytest.mark.parametrize("name", ["Verify", "-x", "a b", "", "ä", "two--dashes", "a/b"])
 def test_odd_names_are_not_seen(monkeypatch, name):
-    monkeypatch.setattr(app, "entry_points",
+    monkeypatch.setattr(importlib.metadata, "entry_points",
                         lambda group: [EntryPoint(name, "stranger:hello", group)])
     assert app.brought(frozenset()) == {}
 

@@ -202,7 +202,7 @@ def test_the_first_plan_says_what_every_filter_would_cost(call, as_json, run_fil
 
 @pytest.mark.parametrize("filter", ["auto", "gdp"])
 def test_a_pure_plan_costs_more_in_a_ledger_for_gaussians(filter):
-    from privledger.reports import price_plan
+    from privledger.reports.pricing import price_plan
 
     price = price_plan(pl.Laplace(1 / .3), 0.0, budget=pl.Budget(1.0, 1e-5), filter=filter)
     booked = dict(price.fixes)

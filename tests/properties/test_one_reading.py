@@ -22,10 +22,11 @@ from privledger.ledger.view_charges import ASPECTS
 from privledger.ledger.view_timeline import timeline
 from privledger.plot import burn_down_points
 from privledger.pytest_plugin.using import spend_properties
-from privledger.reports import audited, ledger_report, price_plan, survey
+from privledger.reports import audited, ledger_report, survey
 from privledger.reports.changes import ledger_changes
 from privledger.reports.page import page_of, render_page
 from privledger.reports.page.render import grant_values
+from privledger.reports.pricing import price_plan
 from privledger.rounding import UNIT, down
 from privledger.testing.examples import examples_for
 from privledger.testing.fitting import fresh, ledger_for, protect_example

@@ -21,11 +21,12 @@ from privledger.graph import explain
 from privledger.ledger.view_timeline import timeline
 from privledger.plot import burn_down_points
 from privledger.pytest_plugin.using import spend_properties
-from privledger.reports import ledger_report, price_plan
+from privledger.reports import ledger_report
 from privledger.reports.changes import ledger_changes
 from privledger.reports.ci import Outcome, ci_text
 from privledger.reports.page.facts import page_of
 from privledger.reports.page.render import render_page
+from privledger.reports.pricing import price_plan
 from tests.worlds import schema_of
 
 NUMBER = r"([0-9][0-9.]*(?:e[+-][0-9]+)?)"

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
-from privledger.storage import PostgresStore, is_url, shown
+from privledger.storage import is_url, shown
 from privledger.storage.address import parse_address
+from privledger.storage.postgres import PostgresStore
 from privledger.storage.postgres_sql import explain_failure
 from tests.all_cases import all_cases
 from tests.worlds import refused

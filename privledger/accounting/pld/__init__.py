@@ -16,10 +16,6 @@
 Proofs: docs/proofs/privacy-loss.md.
 """
 
-from privledger.accounting.pld.by_pld import Price as Price
-from privledger.accounting.pld.by_pld import delta_by_pld as delta_by_pld
-from privledger.accounting.pld.by_pld import epsilon_by_pld as epsilon_by_pld
-from privledger.accounting.pld.by_pld import epsilon_lower_by_pld as epsilon_lower_by_pld
 from privledger.accounting.pld.envelopes import RHO as RHO
 from privledger.accounting.pld.envelopes import SQUARED_MU as SQUARED_MU
 from privledger.accounting.pld.envelopes import choices as choices

@@ -24,7 +24,7 @@ from privledger.accounting.pld.lattice import (
 )
 from privledger.accounting.pld.masses import Masses, discounted, upper_masses
 from privledger.accounting.pld.merged import lower_masses
-from privledger.accounting.pld.pairs import AtomPair, BoundedRangePair, Pair
+from privledger.accounting.pld.pairs import AtomPair, BoundedRangePair, Items, Pair
 
 # --- From the composed losses to delta at an epsilon, and to epsilon at a delta.
 
@@ -145,7 +145,6 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
                    composed.offset + sign * composed.blur, upper)
 
 
-Items = tuple[tuple[Pair, int], ...]
 TOLERANCE = 2e-6
 _PASSES = 2
 _ENOUGH = 10.0  # times the tolerance: what a mesh may add before it is chosen again

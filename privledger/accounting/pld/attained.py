@@ -29,6 +29,7 @@ from privledger.accounting.pld.pairs import (
     Atoms,
     Bands,
     BoundedRangePair,
+    Items,
     Pair,
     bounded_tail,
     pure_pair,
@@ -163,7 +164,6 @@ def _tables(steps: int, mu: float, add: bool) -> tuple[Array, Array, Array]:
     return (-loss[::-1], q[::-1], p[::-1]) if add else (loss, p, q)
 
 
-Items = tuple[tuple[Pair, int], ...]
 _DOWN = 1 - 4e-16
 
 

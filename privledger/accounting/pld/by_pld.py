@@ -12,7 +12,6 @@ from privledger.accounting.gaussian import delta_from_mu, epsilon_from_mu
 from privledger.accounting.pld.accountant import (
     TOLERANCE,
     Found,
-    Items,
     delta_upper,
     epsilon_lower,
     epsilon_upper,
@@ -27,7 +26,7 @@ from privledger.accounting.pld.contour import (
 from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.lattice import LEAST_COUNT
 from privledger.accounting.pld.losses import Losses, alternatives, resolve
-from privledger.accounting.pld.pairs import UNIT, AtomPair, GaussianPair, Pair
+from privledger.accounting.pld.pairs import UNIT, AtomPair, GaussianPair, Items, Pair
 from privledger.accounting.pld.ranges import (
     RARE,
     delta_above,

@@ -21,9 +21,8 @@ from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.grid import Probe, tilt_for_delta, tilt_for_epsilon
 from privledger.accounting.pld.normals import Nodes, Normals, normals_of
-from privledger.accounting.pld.pairs import UNIT, GaussianPair, Pair
+from privledger.accounting.pld.pairs import UNIT, GaussianPair, Items
 
-Items = tuple[tuple[Pair, int], ...]
 Complex = NDArray[np.complex128]
 
 _LOST = 1e-10  # share of delta that each of three errors is aimed at

@@ -15,7 +15,6 @@ import numpy as np
 from attrs import frozen
 
 from privledger.accounting.moments import Array, log_gain, raise_bounds
-from privledger.accounting.pld.accountant import Items
 from privledger.accounting.pld.allocated import LARGEST_MU, MOST_STEPS, SMALLEST_MU, AllocatedPair
 from privledger.accounting.pld.grid import GridPair, TooMuch, largest_step, product
 from privledger.accounting.pld.masses import atom_blur, dots
@@ -24,6 +23,7 @@ from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
     GaussianPair,
+    Items,
     LaplacePair,
     Pair,
 )

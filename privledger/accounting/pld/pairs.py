@@ -103,6 +103,10 @@ class Pair(Hashable, Protocol):
         """
 
 
+Items = tuple[tuple[Pair, int], ...]
+"""Pairs, and how often each occurs."""
+
+
 def bounded_tail(pair: Pair, edge: float) -> float:
     """For pairs with a largest loss: nothing lies above it."""
     return -math.inf if edge >= pair.top else math.inf

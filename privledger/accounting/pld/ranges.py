@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.pairs import AtomPair, BoundedRangePair, Pair
+from privledger.accounting.pld.pairs import AtomPair, BoundedRangePair, Items, Pair
 from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
 from privledger.rounding import down, multiply_up, up
 
@@ -322,8 +322,6 @@ def ranges_pair(eta: float, count: int, wide: float = USUAL) -> AtomPair:
 
 
 # --- Which of a composition's choices are priced together, as `ranges` does.
-
-Items = tuple[tuple[Pair, int], ...]
 
 
 def forms(items: Items) -> Iterator[Items]:

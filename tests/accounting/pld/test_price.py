@@ -16,10 +16,7 @@ from privledger.accounting.pld import (
     Losses,
     both_ways,
     dearest,
-    delta_by_pld,
     discrete_laplace_pair,
-    epsilon_by_pld,
-    epsilon_lower_by_pld,
     fixed_size,
     moved,
     poisson,
@@ -28,6 +25,7 @@ from privledger.accounting.pld import (
     together,
 )
 from privledger.accounting.pld.accountant import epsilon_lower, epsilon_upper
+from privledger.accounting.pld.by_pld import delta_by_pld, epsilon_by_pld, epsilon_lower_by_pld
 from privledger.accounting.pld.losses import resolve
 from tests.accounting.oracle import Block, LaplaceLaw, binomial_epsilon, randomized_response
 from tests.accounting.pld import exact
