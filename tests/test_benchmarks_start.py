@@ -41,6 +41,7 @@ SLOW = {
     "feature_sketches": "m.CHUNK, m.CHUNKS, m.FEATURES = 60, 2, 2; print(m.report(told))",
     "forests": "from privledger_learners import JointTreeClassifier as J; "
                "print(m.scores(data, 'adult', lambda s: J(epsilon=2, schema=s), 1)[:2])",
+    "filter_costs": "print(m.row('S-GBDT, linear models, sums'))",
     "gallery_drawing": "print(m.title_of('sgbdt-classifier'), m.number(1.0))",
     "gradients": "m.CHUNK, m.TREES, m.ROWS, m.FITTED = 300, 1, 300, 2; "
                  "print(m.chunk('softmax', 3), m._fits(2)[0]())",

@@ -436,7 +436,7 @@ def render_price(
         ("ledger filter", f"{price.filter}: {price.filter_theorem}"),
         ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}; the ledger "
                    f"books epsilon {charge(price.charged)}"),
-        *filter_rows(price.filter, price.fixes, price.cheaper),
+        *filter_rows(price.filter, price.fixes, price.cheaper, price.like_it),
         ("releases", "as many as the filter admits" if releases is None else releases),
     ]))
 
@@ -444,16 +444,18 @@ def render_price(
 Booked = tuple[tuple[str, float], ...]
 
 
-def filter_rows(own: str, fixes: Booked, cheaper: Booked) -> list[tuple[str, str]]:
+def filter_rows(own: str, fixes: Booked, cheaper: Booked,
+                like_it: int = 0) -> list[tuple[str, str]]:
     """That the first plan fixes the filter, or did, and what the plan would cost by others."""
     others = ", ".join(f"{kind} {charge(epsilon)}" for kind, epsilon in fixes or cheaper
                        if kind != own)
     if not fixes:
         return [("fixed for life", f"the first plan fixed the filter {own}; this plan by other "
                                    f"filters, in a new ledger: epsilon {others}")] if others else []
-    return [("fixed for life", f"the first granted plan fixes the filter {own} for every "
-                               "later plan" + (f"; this plan by other filters: epsilon {others}"
-                                       if others else ""))]
+    more = f", {like_it} like it fit" * (like_it > 0) + (
+        f"; this plan by other filters: epsilon {others}" * bool(others))
+    return [("fixed for life", f"the first granted plan fixes the filter {own} for every later "
+                               f"plan{more}")]
 
 
 def render_claims(out: Console, claims: tuple[ClaimStep, ...], *, notes: bool = False) -> None:

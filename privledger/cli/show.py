@@ -98,6 +98,9 @@ def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
                  0 if report.trusted else NOT_TRUSTED)
 
 
+CHOSEN = " (auto: of plans like the first one most fit under it)"
+
+
 def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) -> None:
     """Status, spent and left, what needs attention; then the grants; then all other figures.
 
@@ -118,6 +121,7 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
     if report.findings:
         out.print(findings_table(report.findings))
     out.print()
+    auto = report.view.rule is not None and report.view.asked_filter == "auto"
     mode = text("simulation, NOT PRIVATE", RED) if report.mode != "private" else text("private")
     out.print(pairs([
         ("ledger", report.location),
@@ -128,7 +132,7 @@ def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) ->
         *_delta_reserve(report),
         *([("alone", f"epsilon {charge(report.alone)}, if all other parties of its federations "
                      "reveal their noise")] if report.alone is not None else []),
-        ("filter", f"{report.filter}: {report.theorem}"),
+        ("filter", f"{report.filter}{CHOSEN * auto}: {report.theorem}"),
         ("mode", mode),
         ("noise", "; ".join(report.noise)),
         *([("windows", ", ".join(report.windows[-5:]) + " (the last one is open)")]

@@ -183,7 +183,7 @@ def _render(out: Console, price: PriceFigures | None, fits: str, others: list[Ot
             ("alone", f"epsilon {charge(price.epsilon)} at delta {exact(price.delta)}"),
             ("proved by", price.theorem),
             ("charge", f"{charge(price.amount)} of {charge(price.cap)} {price.unit}"),
-            *filter_rows(price.filter, price.fixes, price.cheaper),
+            *filter_rows(price.filter, price.fixes, price.cheaper, price.like_it),
             *([("instead", fits)] if fits else []),
         ]))
     if room is not None:

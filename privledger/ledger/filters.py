@@ -39,6 +39,7 @@ from privledger.accounting import (
 )
 from privledger.errors import InvalidValue, UnsupportedNode
 from privledger.rounding import (
+    MOST_COUNT,
     as_written,
     count,
     down,
@@ -286,28 +287,43 @@ def best_order(budget: Budget, orders: Sequence[float] = DEFAULT_ORDERS) -> floa
     return max(orders, key=lambda order: rdp_cap(budget.epsilon, budget.rest, order) / order)
 
 
+FOR_PURE, NEARLY = 4.0, 1.1
+"""How many times as many pure plans must fit elsewhere for `basic` to be left, since large ones
+fit there only; and how many more of others for a filter that books more for the first."""
+
+
 def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
     """`auto`: fixed by the first plan, which is chosen before anything private was seen.
 
-    Gaussian plans take the exact filter, pure ones that fit the sum of epsilons, others a Renyi
-    filter, under which later plans compose well. Only a plan that does not fit there but
-    does by its privacy-loss distribution takes `basic`, which charges whole plans.
+    Of the filters (and orders) under which nearly most plans like this one fit, that which books
+    least for it; so Gaussian noise takes the exact one. `basic` is for pure plans, as long as not
+    many times as many fit elsewhere, and for one that fits as a whole only, by its distribution.
     """
-    if budget.delta == 0 or (cost.mu_squared is None and cost.pure_part is not None
-                             and cost.pure_part <= as_written(budget.epsilon)):
+    if budget.delta == 0 or cost.mu_squared is not None:
+        return fixed_filter("gdp" if budget.delta else "basic", budget)
+    pure = cost.pure_part is not None and cost.pure_part <= as_written(budget.epsilon)
+    rules = [fixed_filter("rdp", budget, order) for order in cost.curve.orders
+             if rdp_cap(budget.epsilon, budget.rest, order) > 0]
+    rules += [fixed_filter(kind, budget) for kind in ("gdp", "zcdp", *["basic"] * pure)]
+    fitting = [(_fitting(cost, rule), rule) for rule in rules]
+    most = math.floor(max(fits for fits, _ in fitting))
+    near = [rule for fits, rule in fitting if fits > 0 and most <= math.floor(
+        fits * (FOR_PURE if rule.kind == "basic" else NEARLY))]
+    if not near or (most == 0 and _fits_as_a_whole(cost, budget)):
         return fixed_filter("basic", budget)
-    if cost.mu_squared is not None:
-        return fixed_filter("gdp", budget)
-    epsilon, order = epsilon_from_rdp(cost.curve, budget.rest)
-    if epsilon > budget.epsilon and _fits_as_a_whole(cost, budget):
-        return fixed_filter("basic", budget)
-    if not rdp_cap(budget.epsilon, budget.rest, order) > 0:
-        usable = [o for o, bound in zip(cost.curve.orders, cost.curve.bounds, strict=True)
-                  if bound < math.inf]
-        order = best_order(budget, usable) if usable else order
-    if not rdp_cap(budget.epsilon, budget.rest, order) > 0:
-        return fixed_filter("basic", budget)
-    return fixed_filter("rdp", budget, order)
+    return min(near, key=lambda rule: rule.epsilon_of(rule.price(cost, cost.failure)[0])
+               * (1 if rule.kind == "basic" else 1.01))
+
+
+def _fitting(cost: Cost, rule: FilterRule) -> float:
+    """How many such plans fit, with the share of another one; 0 where they have no price."""
+    try:
+        used = rule.price(cost, cost.failure)
+    except (InvalidValue, UnsupportedNode):
+        return 0.0
+    caps = rule.cap_units, rule.delta_cap_units
+    return min((cap / units for cap, units in zip(caps, used, strict=True) if units),
+               default=float(MOST_COUNT))
 
 
 def _fits_as_a_whole(cost: Cost, budget: Budget) -> bool:

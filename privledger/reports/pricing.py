@@ -79,6 +79,11 @@ class PriceFigures:
         """Whether the ledger would grant the plan now."""
         return self.refusal is None
 
+    @property
+    def like_it(self) -> int:
+        """How many such plans fit a new ledger of this filter; 0 of one that costs nothing."""
+        return int(self.cap / self.amount) if self.amount else 0
+
 
 def rule_for(node: Node, budget: Budget, relation: str, filter: str) -> FilterRule:
     """The filter a new ledger would use if `node` were its first plan."""

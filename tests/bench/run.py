@@ -20,6 +20,7 @@ PARTS = {  # module: the heading of its section
     "ledger": "Ledger, filters and noise",
     "throughput": "Throughput and size of the ledger",
     "accounting": "Accounting",
+    "wide_prices": "Accounting beside others",
     "per_record": "One round, record by record",
     "gradients": "One tree of S-GBDT",
     "scaling": "Growth with rows and trees",

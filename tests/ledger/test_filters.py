@@ -151,9 +151,13 @@ def test_a_price_is_rounded_up(noise, kind):
     (pl.Repeat(pl.Gaussian(50.0), 9), pl.Budget(1.0, 1e-6), "gdp"),
     (pl.IndividualFilter("gdp", 0.01), pl.Budget(1.0, 1e-6), "gdp"),
     (pl.PoissonSample(0.1, pl.Gaussian(5.0)), pl.Budget(1.0, 1e-6), "rdp"),
-    (pl.Sequential([pl.Gaussian(50.0), pl.Laplace(50.0)]), pl.Budget(1.0, 1e-6), "rdp"),
-    (pl.DiscreteGaussian(50.0), pl.Budget(1.0, 1e-6), "rdp"),
+    (pl.Sequential([pl.Gaussian(50.0), pl.Laplace(50.0)]), pl.Budget(1.0, 1e-6), "zcdp"),
+    (pl.DiscreteGaussian(50.0), pl.Budget(1.0, 1e-6), "zcdp"),
     (pl.Laplace(50.0), pl.Budget(1.0, 1e-6), "basic"),
+    (pl.Laplace(200.0), pl.Budget(1.0, 1e-6), "zcdp"),
+    (pl.Exponential(0.3), pl.Budget(1.0, 1e-6), "basic"),
+    (pl.Repeat(pl.Exponential(0.05), 12), pl.Budget(1.0, 1e-6), "gdp"),
+    (pl.Repeat(pl.PoissonSample(0.01, pl.Gaussian(1.6)), 1000), pl.Budget(1.0, 1e-6), "basic"),
     (pl.Laplace(50.0), pl.Budget(1.0), "basic")])
 def test_auto_takes_the_filter_that_fits_the_first_plan(plan, budget, kind):
     assert choose_filter(cost_of(plan), budget).kind == kind
@@ -162,6 +166,24 @@ def test_auto_takes_the_filter_that_fits_the_first_plan(plan, budget, kind):
     ledger.request(plan, data).close()
     assert ledger.state.rule.kind == kind
     assert ledger.verify() == []
+
+
+@QUICK
+@given(st.sampled_from([
+    lambda z: pl.Laplace(z), lambda z: pl.Exponential(1 / z), lambda z: pl.Gaussian(z),
+    lambda z: pl.PoissonSample(0.02, pl.Gaussian(z)), lambda z: pl.PoissonSample(.1, pl.Laplace(z)),
+    lambda z: pl.Sequential([pl.Gaussian(9 * z), pl.Repeat(pl.Exponential(1 / z), 5)])]),
+    st.floats(1.0, 1e4), st.floats(0.1, 5.0), st.sampled_from([1e-9, 1e-5]))
+def test_no_other_filter_affords_many_more_of_the_first_plan(build, noise, epsilon, delta):
+    """The kinds that `filter=` names, each with the order that it finds by itself."""
+    budget, cost = pl.Budget(epsilon, delta), cost_of(build(noise))
+    chosen = choose_filter(cost, budget)
+
+    def fits(rule):
+        return rule.cap_units // rule.price(cost, 0.0)[0]
+
+    most = max(fits(fixed_filter(kind, budget)) for kind in ("gdp", "zcdp", "rdp"))
+    assert most <= (4 if chosen.kind == "basic" else 1.1) * (fits(chosen) + 1)
 
 
 def test_auto_stays_open_until_something_is_granted():
