@@ -22,14 +22,17 @@ from privledger.accounting.pld.sampled_pairs import AddPair, RemovePair
 Complex = NDArray[np.complex128]
 
 _CELLS, _OUTER = 176, 16
-_MOST_NODES = 12_000
+_MOST_NODES, _MANY_NODES = 12_000, 1000
 _WIDEST = 1.5  # radians that the farthest normal law turns by
-_HEIGHTS = np.geomspace(1 / 128, 1.0, 8)
+_HEIGHTS, _NEAR = np.geomspace(1 / 128, 1.0, 8), np.geomspace(0.5, 2.0, 7)
 _HIGHEST = 8.0  # off the real line
 _FARTHEST = 2000.0  # deviations
 _ROUGH = 4000
 _IDLE = np.array([1e-6, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 _LARGEST = 400.0  # nats
+_LARGEST_SPACING = 1.0
+_AWAY, _NARROWEST = 10.0, 0.1  # deviations of a window outside of what is kept; the least one
+_ONE_THREAD = 1 << 17  # products of two complex numbers
 
 
 @frozen(eq=False)
@@ -80,19 +83,31 @@ class Nodes:
         """The same at 0, spacing, 2 spacing, ...: of two angles the turns less 1 are e, f, and
         that of their sum is e + f + e f."""
         block = math.isqrt(many - 1) + 1
-        near = _turn(spacing * np.arange(block)[:, None] * self.loss)
-        far = _turn(spacing * block * np.arange(-(-many // block))[:, None] * self.loss)
+        near = _turns(spacing * self.loss, block)
+        far = _turns(spacing * block * self.loss, -(-many // block))
         weighted = far * self.weight
-        # Not by BLAS, whose threads wait for each other longer than this takes.
-        both = np.einsum("in,jn->ij", weighted, near)
-        both += weighted.sum(axis=1)[:, None] + (near * self.weight).sum(axis=1)
+        both = weighted.sum(axis=1)[:, None] + (near * self.weight).sum(axis=1)
+        # In parts so small that BLAS starts no threads, which wait for each other.
+        width = max(64, _ONE_THREAD // (len(near) * len(far)))
+        for start in range(0, len(self.loss), width):
+            part = slice(start, start + width)
+            both += weighted[:, part] @ near[:, part].T
         return np.asarray(both.ravel()[:many])
 
 
-def _turn(angle: Array) -> Complex:
-    """exp(i angle) - 1, small where the angle is."""
-    sine = np.sin(0.5 * angle)
-    return np.asarray(-2 * sine * (sine - 1j * np.cos(0.5 * angle)))
+def _turns(angle: Array, many: int) -> Complex:
+    """exp(i k angle) - 1 for k = 0, ..., many - 1, small where the angle is; shape (many, n)."""
+    found = np.zeros((many, len(angle)), dtype=np.complex128)
+    done = 1
+    while done < many:
+        more = found[done:2 * done]
+        half = 0.5 * done * angle
+        sine = np.sin(half)
+        once = -2 * sine * (sine - 1j * np.cos(half))
+        np.multiply(found[:len(more)], once + 1, out=more)
+        more += once
+        done *= 2
+    return found
 
 
 @frozen(eq=False)
@@ -127,9 +142,13 @@ class Normals:
         cells = _Cells.of(self, beta, reach, target)
         if cells is None:
             return None
-        height, log_most = cells.highest(reach, target)
-        spacing = 2 * math.pi * height / (log_most + math.log(4 / target))
-        low, high, cut = cells.kept(spacing, target)
+        low, high, cut = cells.kept(target)
+        heights = np.minimum(_HEIGHTS * _WIDEST / self.farthest, _HIGHEST)
+        height, spacing = cells.highest(heights, reach, target, low, high)
+        if (high - low) / spacing > _MANY_NODES:
+            near = np.minimum(height * _NEAR, heights[-1])
+            spacing = cells.highest(near, reach, target, low, high)[1]
+        low, high = low + spacing, high - spacing
         if not (high - low) / spacing <= _MOST_NODES:
             return None
         x = spacing * np.arange(math.floor(low / spacing), math.ceil(high / spacing) + 1,
@@ -146,8 +165,9 @@ class Normals:
         total = 1 + float(less_one.sum())
         # Errors, all divided by the total, which is 1 at least but for them.
         moved = UNIT * 8 * (up.size + down.size + np.abs(loss)) + 4 * self.loose
-        bulk = UNIT * (64 + x * x)  # numpy adds in pairs, einsum one by one
-        grows = float(weight @ (moved + (bulk + UNIT * len(x)) * np.abs(loss)))
+        bulk = UNIT * (64 + x * x)  # numpy adds in pairs, BLAS one by one
+        # An angle is the sum of a dozen at most, each of which adds a few roundings of its size.
+        grows = float(weight @ (moved + (bulk + UNIT * (len(x) + 256)) * np.abs(loss)))
         fixed = float(bulk @ np.abs(less_one)) + cut + 0.51 * target
         return Nodes(loss, weight / total, math.log1p(float(less_one.sum())),
                      fixed / total * (1 + 1e-9), 2 * grows / total * (1 + 1e-9), cells, total)
@@ -201,19 +221,28 @@ def _side(weights: Array, shifts: Array, x: Array) -> _Side:
     if len(weights) == 1:
         none = np.zeros(len(x))
         return _Side(none, none, none)
-    shift = shifts[1:, None]
+    added = _only if len(weights) == 2 else _added
+    shift, rest = shifts[1:, None], weights[1:, None]
     height = shift * x - 0.5 * shift * shift
     peak = np.maximum(height.max(axis=0), 0.0)
-    part = weights[1:, None] * np.exp(height - peak)
-    whole = part.sum(axis=0) + weights[0] * np.exp(-peak)
+    part = rest * np.exp(height - peak)
+    whole = added(part) + weights[0] * np.exp(-peak)
     small = np.minimum(peak, 1.0)
-    gain = (weights[1:, None] * np.expm1(np.minimum(height, small))).sum(axis=0)
+    gain = added(rest * np.expm1(np.minimum(height, small)))
     near = (peak < 1) & (gain > -0.5)
     log = np.where(near, np.log1p(np.where(near, gain, 0.0)), peak + np.log(whole))
-    slope = (part * shift).sum(axis=0) / whole
-    rounded = (part * (np.abs(height) + shift * shift)).sum(axis=0) / whole
+    slope = added(part * shift) / whole
+    rounded = added(part * (np.abs(height) + shift * shift)) / whole
     # Where the logarithm of the whole is taken, its own size counts in full.
     return _Side(log, slope, rounded + np.where(near, 0.0, 1.0 + peak + np.abs(log)))
+
+
+def _added(rows: Array) -> Array:
+    return np.asarray(rows.sum(axis=0))
+
+
+def _only(rows: Array) -> Array:
+    return np.asarray(rows[0])
 
 
 def _turned(weights: Array, shifts: Array, x: Array, height: Array) -> tuple[Array, Array]:
@@ -263,9 +292,11 @@ class _Cells:
         ends = low - far + near, slope + math.hypot(slope, far) + 2 * spare
         if not max(-ends[0], ends[1]) < _FARTHEST:
             return None
-        edges = np.concatenate([np.linspace(ends[0], low, _OUTER + 1)[:-1],
+        # Outside narrow at first: angles rise where the density still matters.
+        outer = np.linspace(0.0, 1.0, _OUTER + 1)[1:] ** 3
+        edges = np.concatenate([low + (ends[0] - low) * outer[::-1],
                                 np.linspace(low, high, _CELLS + 1),
-                                np.linspace(high, ends[1], _OUTER + 1)[1:]])
+                                high + (ends[1] - high) * outer])
         nearest = np.where(edges[:-1] > 0, edges[:-1], np.minimum(edges[1:], 0.0))
         log_normal = (-0.5 * nearest * nearest + np.log(np.maximum(np.diff(edges), 1e-300))
                       - 0.5 * math.log(2 * math.pi) + 1e-12)
@@ -290,41 +321,53 @@ class _Cells:
         return np.asarray((self.beta + 1) * self.up.log[1:] - self.beta * self.down.log[1:]
                           + 1e-9)
 
-    def highest(self, reach: float, target: float) -> tuple[float, float]:
-        """The height that the rule gains most by, and the log of the integrand's norm there."""
+    def highest(self, height: Array, reach: float, target: float, low: float,
+                high: float) -> tuple[float, float]:
+        """That of some heights which the rule gains most by, and the spacing of its nodes.
+
+        The integrand is taken times a window, two normal law functions whose middles lie `_AWAY`
+        deviations outside of `low` and `high`: what is not kept need not be smooth.
+        """
         law, beta = self.law, self.beta
-        height = np.minimum(_HEIGHTS * _WIDEST / law.farthest, _HIGHEST)
         log = self.log_normal + (beta + 1) * self.up.log[1:] + np.zeros((len(height), 1))
         if len(law.up) > 1:
             log += reach * _turned(law.up, law.rise, self.edges[1:], height)[1]
         if len(law.down) > 1:
             real, angle = _turned(law.down, law.fall, -self.edges, height)
             log += reach * angle[:, :-1] - beta * real[:, 1:]
+        wide = np.maximum(_NARROWEST, height)[:, None]
+        outside = np.maximum(np.maximum(low - self.edges[1:], self.edges[:-1] - high) / wide
+                             - _AWAY, 0.0)
+        log -= 0.5 * outside * outside
         peak = log.max(axis=1)
         inside = peak + np.log(np.exp(log - peak[:, None]).sum(axis=1))
         turned = 2 * reach * height * law.farthest  # both sides, wherever they are
         beyond = np.logaddexp(*self.beyond(0.0)) + turned
         whole = np.logaddexp(np.logaddexp(inside, beyond), 0.0) + 0.5 * height**2 + 1e-9
-        best = int(np.argmax(height / (whole + math.log(4 / target))))
-        return float(height[best]), float(whole[best])
+        whole += (height / wide[:, 0])**2
+        spacing = 2 * math.pi * height / (whole + math.log(4 / target))
+        best = int(np.argmax(spacing))
+        return float(height[best]), min(float(spacing[best]), _LARGEST_SPACING)
 
-    def kept(self, spacing: float, target: float) -> tuple[float, float, float]:
-        """Between which places nodes are needed, and a bound on all others' sum."""
+    def kept(self, target: float) -> tuple[float, float, float]:
+        """Between which places nodes are needed, and a bound on what all others, and the windows
+        of `highest`, change."""
         width = np.maximum(np.diff(self.edges), 1e-300)
         log = np.logaddexp(self.factor(), 0.0) + self.log_normal
-        most = np.exp(np.minimum(log, 600.0)) * (1 + spacing / width)
+        most = np.exp(np.minimum(log, 600.0)) * (1 + _LARGEST_SPACING / width)
         left, right = self.beyond(0.0)
         # A node at the end counts, too: a normal density is below its tail times 1 + its place.
         ends = [(math.exp(min(one, 600.0)) + math.exp(_log_tail(abs(float(edge)))))
-                * (1 + spacing * (2 + abs(float(edge))))
+                * (1 + _LARGEST_SPACING * (2 + abs(float(edge))))
                 for one, edge in ((left, self.edges[0]), (right, self.edges[-1]))]
         below, above = np.cumsum(most), np.cumsum(most[::-1])
-        first = int(np.searchsorted(below, target / 8))
-        last = int(np.searchsorted(above, target / 8))
+        first = int(np.searchsorted(below, target / 16))
+        last = int(np.searchsorted(above, target / 16))
         cut = (float(below[first - 1]) if first else 0.0) + (
-            float(above[last - 1]) if last else 0.0)
-        return (float(self.edges[first]) + spacing, float(self.edges[len(most) - last]) - spacing,
-                (cut + ends[0] + ends[1]) * (1 + 1e-9))
+            float(above[last - 1]) if last else 0.0) + ends[0] + ends[1]
+        # As an integral and as a sum; within, the windows lack two tails of _AWAY.
+        cut = 2 * (cut + 2 * math.exp(_log_tail(_AWAY)) * float(below[-1]))
+        return float(self.edges[first]), float(self.edges[len(most) - last]), cut * (1 + 1e-9)
 
     def variance(self) -> float:
         """Of the loss under the tilted law, times its total."""
