@@ -9,6 +9,7 @@ import pytest
 
 import privledger as pl
 from privledger.guard.vault import Pass, _vault_of
+from privledger.questions.cells import CoinCells
 from privledger.tables.chunk import Rows
 from tests.bodies import body_of
 from tests.worlds import refused, schema_of
@@ -257,12 +258,10 @@ class Spy:
     loss, updates = "squared", ()
 
 
-def score_of(data, updates=(), add=()):
+def score_of(data, *late):
+    """A score whose updates are put in behind its back: `add` refuses them."""
     score = data.score("squared", [0.0])
-    for one in add:
-        score.add(one, np.zeros(2))
-    for one in updates:
-        score.updates.append((one, np.zeros(2)))
+    score._updates.extend((one, np.zeros(2)) for one in late)
     return score
 
 
@@ -271,38 +270,72 @@ def logistic(spy):
     return spy
 
 
-def coins(data, spy):
-    return type(data.partition(2).cells)(2, lambda *a: spy.seen.append(a) or np.zeros(60, int))
+def inherited(kind, spy, *fields):
+    """An instance of a subclass of a known kind, which hands what it is given to the spy."""
+    return type("Sneaky", (kind,), {"index": lambda self, rows: spy.index(rows),
+                                    "values": lambda self, rows: spy.values(rows)})(*fields)
 
 
 ONES = (pl.questions.Ones(),)
+BUILT = {
+    "part": lambda data, spy: data.partition(spy),
+    "score update": lambda data, spy: score_of(data).add(spy, np.zeros(2)),
+    "coins": lambda data, spy: CoinCells(2, spy.index)}
 SPIES = {
     "block": lambda data, spy: data.query((spy,)),
     "cells": lambda data, spy: data.query(ONES, spy),
-    "part": lambda data, spy: data.partition(spy)[0].count(),
-    "partition query": lambda data, spy: data.partition(spy).counts(),
-    "score update": lambda data, spy: data.query((score_of(data, add=[spy]).gradient(1.0),)),
-    "late update": lambda data, spy: data.query((score_of(data, [spy]).gradient(1.0),)),
+    "late update": lambda data, spy: data.query((score_of(data, spy).gradient(1.0),)),
+    "late coins": lambda data, spy: data.query((score_of(data, inherited(
+        CoinCells, spy, 2)).gradient(1.0),)),
     "residuals": lambda data, spy: data.query(ONES, pl.questions.ResidualCells(spy, (0.5,))),
     "gradient": lambda data, spy: data.query((type(score_of(data).gradient(1.0))(spy, 1.0, 1),)),
     "hessian": lambda data, spy: data.query((type(score_of(data).hessian())(logistic(spy)),)),
     "bins": lambda data, spy: data.query(ONES, pl.questions.TreeCells(
         spy, (pl.questions.Test(0, np.zeros(3, dtype=np.uint8)),), 2)),
-    "coins": lambda data, spy: data.query((
-        score_of(data, add=[coins(data, spy)]).gradient(1.0),)),
-    "subclass": lambda data, spy: data.query((type("Sneaky", (pl.questions.ColumnValue,), {
-        "values": lambda self, rows: spy.values(rows)})("x", 0.5, 0.5),))}
+    "coins": lambda data, spy: data.query(ONES, inherited(CoinCells, spy, 2)),
+    "subclass": lambda data, spy: data.query((inherited(
+        pl.questions.ColumnValue, spy, "x", 0.5, 0.5),))}
+STAIRS = pl.Sequential([G, pl.Parallel([G, G])])
+
+
+@pytest.mark.parametrize("build", BUILT.values(), ids=BUILT)
+def test_a_stranger_is_no_part_of_a_description(pair, build):
+    _, data = pair
+    spy = Spy()
+    with pytest.raises((pl.PrivledgerError, TypeError)):
+        build(data, spy)
+    assert not spy.seen
 
 
 @pytest.mark.parametrize("ask", SPIES.values(), ids=SPIES)
 def test_a_strangers_code_never_sees_the_rows(pair, ask):
-    """Blocks, cells, bins and scores are closed sets; only `custom` runs foreign code, asserted."""
+    """Blocks, cells, bins and scores are closed sets; only `custom` runs foreign code, asserted.
+
+    The guard itself refuses: each of these descriptions can be written down, and would show the
+    rows to its spy if it were computed with.
+    """
     ledger, data = pair
     spy = Spy()
-    plan = pl.Sequential([G, pl.Parallel([G, G])])
-    with contextlib.suppress(pl.PrivledgerError, TypeError, AttributeError, ValueError), \
-            ledger.request(plan, data) as session:
-        session.release(G, ask(data, spy))
+    question = ask(data, spy)
+    with ledger.request(STAIRS, data) as session:
+        unread(data, lambda: session.release(G, question), pl.errors.UnsupportedNode)
+    assert not spy.seen
+    rows = Rows(pl.encode_features(TABLE, SCHEMA), Y)
+    for part in (*question.blocks, question.cells):
+        with contextlib.suppress(TypeError, AttributeError, ValueError):
+            getattr(part, "values", getattr(part, "index", None))(rows)
+    assert spy.seen
+
+
+def test_a_stranger_cannot_join_a_score_that_was_asked_about(pair):
+    """The guard has its own copy by then; what is added later is copied, and so refused, too."""
+    ledger, data = pair
+    spy, score = Spy(), score_of(data)
+    question = data.query((score.gradient(1.0),))
+    with ledger.request(pl.Repeat(G, 2), data) as session:
+        session.release(G, question)
+        score._updates.append((spy, np.zeros(2)))
+        unread(data, lambda: session.release(G, question), pl.errors.UnsupportedNode)
     assert not spy.seen
 
 
