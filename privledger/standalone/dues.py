@@ -98,8 +98,6 @@ class Caps:
 def beside(delta: float, reserve: float) -> float:
     """What is left of delta beside the reserve, rounded down."""
     exact = Fraction(delta) - Fraction(reserve)
-    if reserve and exact <= 0:
-        raise Bad("a delta reserve that is not below delta")
     found = float(exact)
     return math.nextafter(found, 0.0) if Fraction(found) > exact else found
 

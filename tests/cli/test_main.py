@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import privledger as pl
 from privledger.cli import main
 from privledger.cli.app import COMMANDS
+from privledger.cli.demo import demo_tables
 from privledger.reports import clean, plain
 from tests.all_cases import all_cases
 from tests.worlds import schema_of
@@ -72,6 +74,14 @@ def test_the_demo_tells_the_whole_story(call, as_json, tmp_path):
         assert words in page.stdout
     assert len(page.stdout.splitlines()) < 80
     assert call("verify", tmp_path / "demo.ledger").exit_code == 0
+
+
+def test_the_demos_public_part_is_every_fourth_row_and_not_private():
+    X, y, public_X, public_y = demo_tables()
+    private, public = ({row.tobytes() for row in np.column_stack([X, y == "benign"])}
+                       for X, y in ((X, y), (public_X, public_y)))
+    assert not private & public and len(private) + len(public) == 569
+    assert len(public_X) == len(public_y) == len(public) == 143
 
 
 def test_the_demo_as_json(as_json, tmp_path):

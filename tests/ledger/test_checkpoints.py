@@ -15,6 +15,7 @@ from privledger.graph import canonical
 from privledger.ledger import History, State, audit, checkpoint
 from privledger.ledger.checkpoint import Checkpoint, is_known, read_ours, remember_checkpoint
 from privledger.ledger.events import Refused
+from privledger.ledger.history import resumed
 from privledger.ledger.line import QueuePosition
 from privledger.storage import MemoryStore, SQLiteStore
 from tests.bodies import body_of, said
@@ -267,6 +268,19 @@ def test_a_checkpoint_with_a_new_seal_frees_no_budget(tmp_path, user, monkeypatc
     for read_only in (True, False):
         with pl.Ledger.open(path, read_only=read_only) as ledger:
             assert ledger.spent == spent and plain(ledger._history.refresh()) == right
+
+
+@pytest.mark.parametrize("user", ["the same", "another"])
+def test_the_user_who_wrote_a_checkpoint_reads_on_from_it(tmp_path, user, monkeypatch):
+    """All others read every entry: the seal of a checkpoint proves nothing to them."""
+    with busy(tmp_path / "x.ledger"):
+        pass
+    if user == "another":
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    store = SQLiteStore(tmp_path / "x.ledger")
+    found = resumed(store, *store.checkpoint())
+    store.close()
+    assert (found is not None) is (user == "the same")
 
 
 def test_seals_that_somebody_else_could_have_written_count_for_nothing(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ The long form tries every such forgery: pytest -m slow tests/standalone/test_two
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import sqlite3
@@ -140,6 +141,21 @@ def test_a_choice_of_any_filter_costs_its_dearest_member():
     assert len(cases) > 3
     for case, kept in cases:
         assert differing([case], kept) == (1, [])
+
+
+@pytest.mark.parametrize("whose", [lambda body: body["budget"], lambda body: body["caps"][0]],
+                         ids=["budget", "cap"])
+@pytest.mark.parametrize("times", [1.0, 1 + 2**-52, 2.0])
+def test_both_find_a_reserve_that_is_not_a_part_of_delta(worlds, whose, times):
+    """Without charges, too: no total has to be wrong for it."""
+    lines, _ = worlds["purse"]
+    for many in (2, len(lines)):  # the promise and its filter alone; all
+        made = copy.deepcopy(lines[:many])
+        held = whose(made[0]["body"])
+        held["failure"] = held["delta"] * times
+        assert ours(histories.chained(made), {}) and alone(histories.chained(made), {})
+        held["failure"] = held["delta"] / 4
+        assert alone(histories.chained(made[:1]), {}) == []
 
 
 def test_both_find_a_vector_that_was_edited_cut_or_filled_up(worlds):
