@@ -32,28 +32,26 @@ class Ticket:
         vectors: per-record vectors that are kept with them.
         entries: what was written for it.
         error: why nothing was.
-        failed: whether `error` came from the transaction, not from the decision.
         done: what it says is final. Set last, and read first.
         left: no thread waits for it any more.
     """
 
-    __slots__ = ("decide", "done", "entries", "error", "failed", "left", "vectors")
+    __slots__ = ("decide", "done", "entries", "error", "left", "vectors")
 
     def __init__(self, decide: Decision, vectors: dict[str, bytes]) -> None:
         self.decide, self.vectors = decide, vectors
         self.entries: list[Entry] = []
         self.error: BaseException | None = None
-        self.failed = self.done = self.left = False
+        self.done = self.left = False
 
     def is_done(self) -> bool:
         """Whether it was written, or could not be."""
         return self.done
 
-    def answer(self, entries: list[Entry], error: BaseException | None = None, *,
-               failed: bool = False) -> None:
+    def answer(self, entries: list[Entry], error: BaseException | None = None) -> None:
         """Say what became of it, for good."""
         if not self.done:
-            self.entries, self.error, self.failed = entries, error, failed
+            self.entries, self.error = entries, error
             self.done = True
 
 
@@ -113,7 +111,7 @@ class CommitQueue:
             self._write(batch)
         except Exception as error:
             for ticket in batch:
-                ticket.answer([], _own(error), failed=True)
+                ticket.answer([], _own(error))
         for ticket in batch:
             ticket.done = True
         self._batch = []

@@ -56,6 +56,31 @@ def test_a_smaller_price_gives_nothing_back():
     assert ledger.state.units == before and ledger.verify() == []
 
 
+@pytest.mark.parametrize("filter", ["gdp", "zcdp", "rdp", "basic"])
+@pytest.mark.parametrize("times", [0.5, 1, 3])
+def test_a_correction_adds_what_is_missing_of_both_and_no_more(filter, times):
+    """Of the price and of the delta, whether that adds up by itself or beside a filter."""
+    def asserted(times):
+        return pl.Asserted(times * 0.01, "so it was said", times * 1e-8)
+
+    def charged(plan):
+        ledger = pl.Ledger.create(None, filter=filter, budget=pl.Budget(
+            1.0, 1e-6, failure=0.0 if filter == "basic" else 5e-7))
+        data = ledger.protect({"x": np.linspace(0, 1, 5)}, SMALL)
+        ledger.request(plan, data).close()
+        return ledger, ledger.state.units, ledger.state.delta_units
+
+    ledger, units, delta = charged(asserted(1))
+    _, most, most_delta = charged(asserted(max(1, times)))
+    assert delta > 0
+    for _ in range(2):  # what was corrected already is not added again
+        ledger.correct(next(iter(ledger.state.grants)), asserted(times), "it said so")
+        assert (ledger.state.units, ledger.state.delta_units) == (most, most_delta)
+    assert (most > units) is (times > 1)
+    assert (most_delta > delta) is (times > 1 and filter != "basic")  # there it is stated
+    assert ledger.verify() == []
+
+
 def test_an_overspent_budget_refuses_everything_and_says_why():
     ledger, data, grant = started()
     assert ledger.correct(grant, pl.Gaussian(0.5), "sensitivity was forty times larger") > 1.0

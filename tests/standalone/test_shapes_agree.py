@@ -7,14 +7,18 @@ import random
 
 import pytest
 
+import privledger as pl
 from privledger.errors import PrivledgerError
+from privledger.graph.fold import cost_of
 from privledger.ledger.codec import SHAPES, decode
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.rules import Seen, whole_history
-from privledger.standalone.reading import Bad
+from privledger.standalone.prices import price
+from privledger.standalone.reading import Bad, Table
 from privledger.standalone.shapes import check_shape
 from tests.all_cases import all_cases
 from tests.standalone import histories
+from tests.standalone.histories import _at as at
 
 BAD = (None, True, False, 0, 1, -1, 2**63, 10**400, 0.0, 1.0, -0.5, 0.5, 1.5, 5e-324, 1e308,
        float("inf"), float("nan"), "", "x", "gdp", "row", "a" * 201, "0" * 32, "0" * 64, "\n", [],
@@ -87,6 +91,39 @@ def test_a_body_that_is_no_object_is_refused(kind):
     for body in BAD:
         if not isinstance(body, dict):
             assert not ours(kind, body) and not theirs(kind, body)
+
+
+EDGES = (-1.0, -0.5, 0, 0.0, 0.5, 1, 1.0, 1 + 2**-52, 1.5, 2, 2.5, 3)
+RELATIONS = ("add_remove", "replace_one", "replace_label")
+
+
+def priced_here(node, relation):
+    try:
+        cost_of(pl.nodes.from_json(node), relation, (2.0, 4.0))
+    except PrivledgerError:
+        return False
+    return True
+
+
+def priced_there(node, relation):
+    try:
+        price(Table().node(node), relation)
+    except Bad:
+        return False
+    return True
+
+
+@all_cases("node", histories.NODES, ids=repr)
+def test_both_refuse_the_same_numbers_of_a_node(node):
+    """Every number of a plan at the edges of what a node may be: neither reader takes more."""
+    honest = pl.nodes.to_json(node)
+    relation = next(one for one in RELATIONS if priced_here(honest, one))
+    assert priced_there(honest, relation)
+    for path in histories.places(honest):
+        for edge in EDGES if type(at(honest, path)) in (int, float) else ():
+            made = copy.deepcopy(honest)
+            at(made, path[:-1])[path[-1]] = edge
+            assert priced_here(made, relation) == priced_there(made, relation), made
 
 
 def test_nothing_but_a_refusal_is_raised(bodies):
