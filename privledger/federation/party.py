@@ -403,5 +403,5 @@ def _not_gaussian(plan: Node) -> str:
         free = isinstance(plan, Gaussian | PostProcess | Public | IndividualFilter | Sequential)
         return "" if free else type(plan).__name__
     found = [_not_gaussian(one) for one in dict.fromkeys(inside)]
-    needed = found if not isinstance(plan, OneOf) else found[:1] if all(found) else []
+    needed = found if not isinstance(plan, OneOf) or all(found) else []
     return next(filter(None, needed), "")
