@@ -92,6 +92,24 @@ def test_tables_are_as_close_as_is_said():
     assert np.abs(np.stack(links.means("softmax", scores), axis=1) - shares).max() <= 5e-7
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 40.0, 800.0, 16000.0])
+def test_a_score_stands_for_the_same_inside_the_guard_and_outside(loss, spread):
+    """Up to the largest scores that there are: nothing overflows on the public side."""
+    width = 3 if loss == "softmax" else 1
+    draw = np.random.default_rng(int(spread * 1000))
+    steps = np.rint(draw.uniform(-spread, spread, (500, width)) * 2**16).astype(np.int32)
+    with np.errstate(all="raise", under="ignore"):
+        outside = Q.probabilities(loss, steps / 2**16)
+    inside = np.stack(links.means(loss, steps), axis=1)
+    assert np.abs(outside - inside).max() <= (1e-11 if loss == "poisson" else 1.6e-5)
+    if loss in ("logistic", "softmax"):
+        assert outside.min() >= 0 and outside.max() <= 1
+    if loss == "softmax":
+        assert np.abs(outside.sum(axis=1) - 1).max() <= 1e-15 * width
+        assert (outside.argmax(axis=1) == steps.argmax(axis=1)).all()
+
+
 @pytest.mark.parametrize("s", [0, 1, -(2**16), 12345, links.MOST, -links.MOST])
 def test_probabilities_are_whole_steps(s):
     both = links.means("logistic", np.array([s, -s], dtype=np.int32))[0] * 2**20
