@@ -5,6 +5,7 @@ import gzip
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import privledger as pl
 from privledger.tables.encode import encode_target
@@ -334,6 +335,26 @@ def test_a_marker_stands_for_a_missing_cell(tmp_path, marker):
     strict = pl.Schema.from_dict({**schema.to_dict(), "columns": [
         {**column, "missing": False} for column in schema.to_dict()["columns"]]})
     refused(pl.errors.DataError, lambda: pl.encode_features(tables[0], strict), match="allows none")
+
+
+def test_bins_are_of_a_schema_that_has_their_columns_as_they_are():
+    """Some or all of them, of the same record or of an equal one; none in another form."""
+    features = SCHEMA.features
+
+    def with_first(**change):
+        columns = (evolve(features[0], **change), *features[1:], SCHEMA.target)
+        return pl.Schema("t", columns)
+
+    whole = pl.questions.Bins(SCHEMA, 4)
+    for schema in (SCHEMA, pl.Schema.from_dict(SCHEMA.to_dict()),
+                   pl.Schema("more", (pl.Column("z", "numeric", "feature", 0.0, 1.0),
+                                      *SCHEMA.columns))):
+        whole.check(schema)
+        for column in features:
+            pl.questions.Bins(pl.Schema("one", (column,)), 4).check(schema)
+    for other in (with_first(upper=2.0), with_first(name="length"), with_first(missing=True),
+                  with_first(integer=True), pl.Schema("few", (features[1], SCHEMA.target))):
+        refused(pl.errors.SchemaError, lambda other=other: whole.check(other), match="belong")
 
 
 def test_trees_check_their_tests():
