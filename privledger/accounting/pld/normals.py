@@ -233,8 +233,8 @@ def _side(weights: Array, shifts: Array, x: Array) -> _Side:
     log = np.where(near, np.log1p(np.where(near, gain, 0.0)), peak + np.log(whole))
     slope = added(part * shift) / whole
     rounded = added(part * (np.abs(height) + shift * shift)) / whole
-    # Where the logarithm of the whole is taken, its own size counts in full.
-    return _Side(log, slope, rounded + np.where(near, 0.0, 1.0 + peak + np.abs(log)))
+    # The logarithm is rounded itself; where that of the whole is taken, all of its parts are.
+    return _Side(log, slope, rounded + np.abs(log) + np.where(near, 0.0, 1.0 + peak))
 
 
 def _added(rows: Array) -> Array:
