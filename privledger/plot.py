@@ -13,9 +13,10 @@ from privledger.accounting import check_relation, promise
 from privledger.errors import DataError, PrivledgerError
 from privledger.graph import Node, certify, label
 from privledger.guard import Ledger
+from privledger.ledger.state import State
+from privledger.ledger.view_charges import left_of
 from privledger.ledger.view_figures import CHOSEN, Figure
 from privledger.ledger.view_records import data_spend
-from privledger.ledger.view_timeline import timeline
 from privledger.reports import clean
 
 DELTAS = tuple(10.0**power for power in range(-12, 0))
@@ -28,12 +29,13 @@ def burn_down_points(ledger: Ledger) -> list[tuple[int, float]]:
         Position of the entry (a history has no other clock that can be trusted) and epsilon of
         the largest plan that would still have been granted.
     """
-    points = [(0, ledger.budget.epsilon)]
-    for moment in timeline(ledger._history.store.read()):
-        left = points[-1][1] if moment.total.rule is None else moment.total.left.value
-        if moment.change:
-            points.append((moment.position, left))
-    points.append((moment.position, left))
+    points, state = [(0, ledger.budget.epsilon)], State()
+    for entry in ledger._history.store.read():
+        before = state.units
+        state.take(entry)
+        if state.units != before:
+            points.append((state.position, left_of(state).value))
+    points.append((state.position, left_of(state).value))
     return points
 
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from privledger.ledger import Entry, Store, folded
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.entries import body_text
 from privledger.ledger.events import EVENTS, Enrolled, Settled
-from privledger.ledger.history import each_entry
+from privledger.ledger.history import each_entry, each_row
 from privledger.ledger.vectors import stored_under
 from privledger.numerals import many
 from privledger.reading import load_toml
@@ -94,10 +95,10 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
         with (reading_store(ledger) as store,
               tempfile.SpooledTemporaryFile(IN_MEMORY) as kept):  # nothing is written of a half
             lines = (_lines(store, value, records=include_records) if kind == "jsonl"
-                     else [_deployment(store, human, value)] if human is not None
-                     else [_written(kind, store, exact, value)])
-            for line in lines:  # one by one: all together would be written before it is a file
-                kept.write(line.encode("utf-8"))
+                     else iter([_deployment(store, human, value)]) if human is not None
+                     else iter([_written(kind, store, exact, value)]))
+            while some := "".join(islice(lines, 1000)):  # all together would not fit into memory
+                kept.write(some.encode("utf-8"))
             if include_records:
                 note(CONFIDENTIAL)
             if asks_json():
@@ -111,14 +112,17 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
 
 def _lines(store: Store, value: dict[str, Any], *, records: bool) -> Iterator[str]:
     """Every entry, then what is kept by record or by person where it is asked for."""
-    named: list[Entry] = []
-    for entry in each_entry(store):
-        yield entry_line(entry)
-        value |= {"entries": entry.position + 1, "head": entry.hash}
-        if records and isinstance(entry.event, Enrolled | Settled):
-            named.append(entry)
-    if value["entries"] is None:
+    named, row = list[Entry](), None
+    for row, found in each_row(store):
+        if not isinstance(found, Entry):
+            yield _line(*row)
+            continue
+        yield entry_line(found)
+        if records and isinstance(found.event, Enrolled | Settled):
+            named.append(found)
+    if row is None:
         raise LedgerCorrupt(EMPTY)
+    value |= {"entries": row[0] + 1, "head": row[4]}
     yield from vector_lines(store, named)
 
 
@@ -156,13 +160,16 @@ def _deployment(store: Store, human: str, value: dict[str, Any]) -> str:
 
 def entry_line(entry: Entry) -> str:
     """One entry as canonical JSON. Its body is the text that was hashed."""
-    kind, digests = entry.event.kind, entry.hash + entry.previous
+    return _line(entry.position, entry.event.kind, body_text(entry), entry.previous, entry.hash)
+
+
+def _line(position: int, kind: str, text: str, previous: str, digest: str) -> str:
+    digests = digest + previous
     if kind in EVENTS and digests.isascii() and digests.isalnum():  # what nearly all are
-        return (f'{{"body":{body_text(entry)},"hash":"{entry.hash}","kind":"{kind}",'
-                f'"position":{entry.position},"previous":"{entry.previous}"}}\n')
-    rest = canonical({"position": entry.position, "kind": entry.event.kind,
-                      "previous": entry.previous, "hash": entry.hash})
-    return f'{{"body":{body_text(entry)},{rest[1:]}\n'
+        return (f'{{"body":{text},"hash":"{digest}","kind":"{kind}",'
+                f'"position":{position},"previous":"{previous}"}}\n')
+    rest = canonical({"position": position, "kind": kind, "previous": previous, "hash": digest})
+    return f'{{"body":{text},{rest[1:]}\n'
 
 
 def vector_lines(store: Store, entries: list[Entry]) -> list[str]:

@@ -45,9 +45,9 @@ from privledger.cli.terminal import (
 )
 from privledger.gate import NOT_TRUSTED
 from privledger.ledger.events import EVENTS
-from privledger.ledger.history import each_entry
+from privledger.ledger.history import each_row
 from privledger.ledger.view_charges import charges_of, chosen
-from privledger.ledger.view_timeline import Moment, timeline
+from privledger.ledger.view_timeline import Moment, told_rows
 from privledger.numerals import many
 from privledger.reports import GrantReport, LedgerReport, clean
 from privledger.reports.outline import gist, released_line, reserved_line
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 
-MOST_LINES = 8
+MOST_LINES, UNDATED, TOGETHER = 8, " " * 25, 1000
 MOST_REFUSALS = 5
 MOST_GRANTS = 20
 MOST_NARROW = 100
@@ -342,16 +342,24 @@ def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int, asse
             names = {one.name for one in charges_of(state) if meets(one)}
     store = click.get_current_context().with_resource(reading_store(ledger))
     # An entry at a time: a long history does not have to fit into memory.
-    found = (event for event in timeline(each_entry(store))
-             if event.position >= since and (not kinds or event.kind in kinds)
-             and (event.asserted or not asserted) and (names is None or event.grant in names)
-             and (grant is None or event.grant.startswith(grant)))
-    return Reply(lambda: {"ledger": shown(ledger), "entries": list(found),
+    found = told_rows(each_row(store))
+    if since or kinds or asserted or names is not None or grant is not None:
+        found = (event for event in found
+                 if event.position >= since and (not kinds or event.kind in kinds)
+                 and (event.asserted or not asserted) and (names is None or event.grant in names)
+                 and (grant is None or event.grant.startswith(grant)))
+    return Reply(lambda: {"ledger": shown(ledger), "entries": [event._asdict() for event in found],
                           "receipt": receipt_or_none(ledger)}, lambda out: _render(out, found))
 
 
 def _render(out: Console, found: Iterable[Moment]) -> None:
-    for event in found:
-        parts = [f"{event.position:>5}", event.time or " " * 25, f"{event.kind:<9}", event.grant,
-                 event.text]
-        out.file.write(clean("  ".join(part for part in parts if part)) + "\n")
+    lines = list[str]()
+    try:
+        for place, kind, grant, time, said, _, _ in found:
+            line = f"{place:>5}  {time or UNDATED}  {kind:<9}{'  ' if grant else ''}{grant}"
+            lines.append(clean(f"{line}  {said}" if said else line) + "\n")
+            if len(lines) == TOGETHER:
+                out.file.write("".join(lines))
+                lines.clear()
+    finally:  # what comes before an entry that cannot be read, too
+        out.file.write("".join(lines))

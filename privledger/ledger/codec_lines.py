@@ -4,11 +4,13 @@ Most bodies differ from an earlier one in names, times, a process and a nested v
 text is taken apart by `msgspec` along the table of entries and put together again: if that gives
 its very bytes, it is canonical as soon as what is left without these parts (its blank) and each
 nested part are. These are parsed once, by the reader that refuses whatever is not canonical.
-Every other text is parsed whole by that reader.
+Every other text is parsed whole by that reader. Most short texts are as one before but for a name,
+and a time or items: these are compared with it, and nothing else of them is looked at.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from hashlib import sha256
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -22,7 +24,7 @@ from privledger.graph import canonical
 from privledger.ledger.codec import decode, encode, like, model, shape_of
 from privledger.ledger.entries import Entry, entry_of, parse_body
 from privledger.ledger.events import Event, Holder, Released, ReleasedNode
-from privledger.ledger.limits import MOST_PLANS, check_text
+from privledger.ledger.limits import MOST_DIGITS, MOST_PLANS, check_text
 from privledger.ledger.store import Row
 
 _CUTS = {"granted": ("data", "grant", "time"), "released": ("grant",), "settled": ("grant", "time"),
@@ -30,6 +32,13 @@ _CUTS = {"granted": ("data", "grant", "time"), "released": ("grant",), "settled"
 _PARTS = {"granted": ("plan", "units"), "released": ("nodes", "items")}
 _LONGEST = 4000
 _MOST = 20_000
+_NAME = r'"([ !#-\[\]-~]++)"'  # of signs that JSON writes as they are
+_USUAL = {
+    "released": re.compile(
+        rf'(?s)\{{"first":(\d++),"grant":{_NAME},"items":([^"]++)(.++)').fullmatch,
+    "settled": re.compile(
+        rf'(?s)\{{"grant":{_NAME},"releases":(\d++),"time":{_NAME}(.++)').fullmatch}
+"""Short texts: the grant, items or the time, and around them what such texts have in common."""
 
 E = TypeVar("E", bound=Event)
 Asked: TypeAlias = int | tuple[int, tuple[tuple[int, int], ...]]
@@ -60,6 +69,9 @@ class LineOf(Generic[E]):
 
 
 Line: TypeAlias = LineOf[Any]
+Usual: TypeAlias = tuple[Line, str, str, tuple[int, Any] | None]
+"""A line that was read, and what another has in place of its values: the grant and the time, or
+number and value of its items."""
 
 
 def asked(line: LineOf[Released]) -> Asked | None:
@@ -67,6 +79,13 @@ def asked(line: LineOf[Released]) -> Asked | None:
     if line.kin is None:
         return line.form
     return line.kin, tuple([(item[0], item[1]) for item in line.event.items])
+
+
+def event_as(usual: Usual) -> Event:
+    """What a text says that is as another."""
+    line, grant, time, items = usual
+    return like(line.event, {"grant": grant, "time": time} if items is None else {
+        "grant": grant, "items": items[1]})
 
 
 def strict(text: str) -> Any:
@@ -111,6 +130,9 @@ class LineReader:
     _blanks: dict[tuple[str, bytes], tuple[int, Event]] = field(factory=dict)
     _parts: dict[tuple[str, bytes], tuple[int, Any]] = field(factory=dict)
     _forms: dict[tuple[int, ...], int] = field(factory=dict)
+    _released: dict[tuple[str, str], Line] = field(factory=dict)
+    _ended: dict[tuple[str, str], Line] = field(factory=dict)
+    _items: dict[str, tuple[int, Any]] = field(factory=dict)
     _count: int = 0
     _plans: dict[bytes, Any] = field(factory=dict)
     _bytes: int = 0
@@ -122,6 +144,11 @@ class LineReader:
             TooLarge: larger than an entry may be, or than all plans together may.
             ValueError, TypeError, RecursionError: not JSON, or not its canonical text.
         """
+        known = self.usual(kind, text)
+        if known is not None:
+            line, _, _, part = known
+            return LineOf(position, event_as(known), line.form if (
+                part is None or line.kin is None) else self._form(line.kin, part[0]), line.kin)
         wrong = check_text(kind, text)
         if wrong:
             raise TooLarge(wrong)
@@ -131,7 +158,38 @@ class LineReader:
             found = self._known(kind, text)
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError, AttributeError):
             found = None  # parsed whole, it is found out what is wrong
-        return LineOf(position, *(found or (decode(kind, strict(text)), None)))
+        line = LineOf(position, *(found or (decode(kind, strict(text)), None)))
+        if found and kind in _USUAL and len(text) <= MOST_DIGITS:
+            self._learn_usual(line, text)
+        return line
+
+    def usual(self, kind: str, text: str) -> Usual | None:
+        """What a text is as; None where nothing so near was read. What both have in common was
+        found canonical."""
+        look = _USUAL.get(kind)
+        match = look(text) if look is not None and len(text) <= MOST_DIGITS else None
+        if match is None:
+            return None
+        if kind == "settled":
+            grant, count, time, rest = match.groups()
+            line = self._ended.get((count, rest))
+            return None if line is None else (line, grant, time, None)
+        first, grant, items, rest = match.groups()
+        line, part = self._released.get((first, rest)), self._items.get(items)
+        return None if line is None or part is None else (line, grant, "", part)
+
+    def _learn_usual(self, line: Line, text: str) -> None:
+        match = _USUAL[line.event.kind](text)
+        if match is None:
+            return
+        if len(self._ended) + len(self._released) + len(self._items) >= _MOST:
+            for known in (self._ended, self._released, self._items):
+                known.clear()
+        if line.event.kind == "settled":
+            self._ended[match[2], match[4]] = line
+        elif line.kin is not None and canonical(line.event.items) + "," == match[3]:
+            self._released[match[1], match[4]] = line
+            self._items[match[3]] = self._parts["items", match[3][:-1].encode("ascii")]
 
     def _known(self, kind: str, text: str) -> tuple[Event, int, int | None] | None:
         """Event, form and kin of a text; None if it has another look than most.
@@ -175,9 +233,10 @@ class LineReader:
         event = like(blank, values)
         if not numbers:
             return event, number, None
-        both = kind == "released" and len(numbers) == 2
-        kin = self._form(number, numbers[0]) if both else None
-        return event, self._form(number, *numbers), kin
+        if kind != "released" or len(numbers) < 2:
+            return event, self._form(number, *numbers), None
+        kin = self._form(number, numbers[0])
+        return event, self._form(kin, numbers[1]), kin
 
     def _learn_blank(self, key: tuple[str, bytes],
                      values: dict[str, Any]) -> tuple[int, Event]:

@@ -27,7 +27,7 @@ from privledger.ledger.checkpoint import (
     take_checkpoint,
 )
 from privledger.ledger.codec import decode
-from privledger.ledger.codec_lines import LineReader
+from privledger.ledger.codec_lines import LineReader, Usual, event_as
 from privledger.ledger.decide import Room
 from privledger.ledger.entries import (
     Entry,
@@ -139,10 +139,10 @@ def state_of(epoch: Epoch, ended: Callable[[GrantState], None],
     return state
 
 
-def each_entry(store: Store) -> Iterator[Entry]:
-    """Every entry; never more than one of them in memory, but for the plans that they share.
-
-    Its `text` is what is stored, if that is the canonical text.
+def each_row(store: Store) -> Iterator[tuple[Row, Usual | Entry]]:
+    """Every row, and what it is as (`LineReader.usual`), or else its entry, of which `text` is
+    what is stored, if that is the canonical text; never more than one of them in memory, but for
+    the plans that they share.
 
     Raises:
         LedgerCorrupt: one is no JSON, or too large.
@@ -150,13 +150,21 @@ def each_entry(store: Store) -> Iterator[Entry]:
     reader = LineReader()
     for row in stepwise("entries read", StoredRows(store)):
         position, kind, text, previous, digest = row
+        found: Usual | Entry | None = None
         try:
-            event = reader.read(position, kind, text).event
-            usual = type(position) is int and type(previous) is type(digest) is str
+            if type(position) is int and type(previous) is type(digest) is str:
+                found = reader.usual(kind, text) or Entry(
+                    position, reader.read(position, kind, text).event, previous, digest, text)
         except (ValueError, TypeError, RecursionError):
-            usual = False
-        yield (Entry(position, event, previous, digest, text) if usual
-               else reader.entry(row, store.location))
+            pass
+        yield row, found or reader.entry(row, store.location)
+
+
+def each_entry(store: Store) -> Iterator[Entry]:
+    """Every entry; as `each_row`."""
+    for (position, _, text, previous, digest), found in each_row(store):
+        yield found if isinstance(found, Entry) else Entry(
+            position, event_as(found), previous, digest, text)
 
 
 class SameEntries:

@@ -13,19 +13,28 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from attrs import astuple, field, frozen
+from attrs import astuple, define, field, frozen
 
 from privledger.accounting import promise
-from privledger.errors import PrivledgerError, UnsupportedNode
+from privledger.errors import LedgerError, PrivledgerError, UnsupportedNode
 from privledger.graph import Node, Sequential, label
 from privledger.ledger.checkpoint import Packed
 from privledger.ledger.codec import decode, written
 from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.epochs import SealedStretch
-from privledger.ledger.events import Protected, Refused, Released, is_readable
+from privledger.ledger.events import (
+    Event,
+    Granted,
+    Protected,
+    Refused,
+    Released,
+    ScopeOpened,
+    WindowOpened,
+    is_readable,
+)
 from privledger.ledger.filters import Budget, FilterRule
 from privledger.ledger.origins import asserted_kinds
 from privledger.ledger.policy import Policy
@@ -265,6 +274,51 @@ class Vouched:
     words: tuple[str, ...] = ()
 
 
+@define
+class Marks:
+    """What moved the total, windows and refusals, in order, as columns.
+
+    Attributes:
+        places, shares: of each: its entry, and the share of the budget that was gone after it.
+        events: by place, of all but charges: these are what the grant or scope there says.
+        begun, last: the first and the last time of any entry.
+    """
+
+    places: array[int] = field(factory=lambda: array("q"))
+    shares: array[float] = field(factory=lambda: array("d"))
+    events: dict[int, Event] = field(factory=dict)
+    begun: str = ""
+    last: str = ""
+    _units: int = 0
+
+    def note(self, line: LineOf[Any], state: State | None) -> None:
+        """The next entry, and the state after it."""
+        event = line.event
+        time = str(event.__dict__.get("time") or "")
+        self.begun, self.last = self.begun or time, time or self.last
+        told = isinstance(event, WindowOpened) or (isinstance(event, Refused) and event.counts)
+        if state is None or not (told or state.units != self._units):
+            return
+        self._units = state.units
+        self.places.append(line.position)
+        self.shares.append(total_of(state).share.value)
+        if not isinstance(event, Granted | ScopeOpened):
+            self.events[line.position] = event
+
+    def packed(self) -> Packed:
+        """As an epoch keeps them."""
+        return {"places": self.places.tobytes(), "shares": self.shares.tobytes(),
+                "events": [[at, one.kind, written(one)] for at, one in self.events.items()],
+                "begun": self.begun, "last": self.last, "units": str(self._units)}
+
+    @classmethod
+    def unpacked(cls, value: Packed) -> Marks:
+        """The inverse of `packed`."""
+        return cls(array("q", value["places"]), array("d", value["shares"]), {
+            at: decode(kind, parse_body(text)) for at, kind, text in value["events"]},
+            value["begun"], value["last"], int(value["units"]))
+
+
 @frozen
 class View:
     """Everything that can be said about a ledger without naming a record.
@@ -285,6 +339,7 @@ class View:
         about: whom the promise is about: `row` or `person`.
         budgets: the ledger's budget, then every cap, each with what counts under it.
         sealed: the stretch whose plans an earlier audit priced; None if no epoch was used.
+        marks: what moved the total, where entries were given.
     """
 
     uuid: str
@@ -309,6 +364,7 @@ class View:
     about: str
     budgets: tuple[BudgetFigures, ...] = ()
     sealed: SealedStretch | None = None
+    marks: Marks = field(factory=Marks, repr=False)
     _parts: dict[str, dict[str, Part]] = field(factory=dict, eq=False, repr=False)
 
     @property
@@ -501,6 +557,7 @@ class Gatherer:
         self.tables: dict[str, int | None] = {}
         self.noise: dict[str, None] = {}
         self.refusals: list[Refused] = []
+        self.marks = Marks()
         self.releases = MadeReleases()
         self._forms: dict[int, tuple[ReleaseLine, ...]] = {}
 
@@ -508,7 +565,7 @@ class Gatherer:
         """What an epoch keeps of it."""
         return {"grants": self.grants.packed(), "releases": self.releases.packed(),
                 "tables": list(self.tables.items()), "noise": list(self.noise),
-                "refusals": [written(event) for event in self.refusals]}
+                "marks": self.marks.packed()}
 
     def unpack(self, value: Packed) -> None:
         """Go on from what an epoch kept."""
@@ -516,27 +573,41 @@ class Gatherer:
         self.ended = self.grants.add
         self.releases = MadeReleases.unpacked(value["releases"])
         self.tables, self.noise = dict(value["tables"]), dict.fromkeys(value["noise"])
-        self.refusals = [cast(Refused, decode("refused", parse_body(text)))
-                         for text in value["refusals"]]
+        self.marks = Marks.unpacked(value["marks"])
+        self.refusals = [one for one in self.marks.events.values() if isinstance(one, Refused)]
 
     def take(self, entries: Iterable[Entry]) -> Gatherer:
         """Entries that no audit goes along with; what cannot be read is left out."""
+        state: State | None = State()
         for entry in entries:
+            try:
+                if state is not None:
+                    state.take(entry)
+            except LedgerError:  # not from the first on, or wrong: an audit has a finding for it
+                state = None
             look = getattr(self, f"on_{entry.event.kind}", None)
             if look is not None and is_readable(entry.event):
-                look(LineOf(entry.position, entry.event, None), None)
+                look(LineOf(entry.position, entry.event, None), state)
         return self
+
+    def noted(self, line: LineOf[Any], state: State | None) -> tuple[()]:
+        """What marks need of any entry."""
+        self.marks.note(line, state)
+        return ()
+
+    on_created = on_enrolled = on_scope = on_granted = on_corrected = noted
+    on_settled = on_aborted = on_crashed = on_window = noted
 
     def on_protected(self, line: LineOf[Protected], state: State | None) -> tuple[()]:
         """Rows of a table."""
         self.tables[line.event.data] = line.event.rows
-        return ()
+        return self.noted(line, state)
 
     def on_refused(self, line: LineOf[Refused], state: State | None) -> tuple[()]:
         """A request that was refused."""
         if is_readable(line.event) and line.event.counts:
             self.refusals.append(line.event)
-        return ()
+        return self.noted(line, state)
 
     def on_released(self, line: LineOf[Released], state: State | None) -> tuple[()]:
         """Releases, read once of each form."""
@@ -572,7 +643,7 @@ class Gatherer:
             rows=tables,
             noise=tuple(text for text in {state.creation.noise: None, **self.noise} if text),
             policy=state.policy, compared=compared or comparison(),
-            budgets=budgets_of(state, charges), sealed=sealed)
+            budgets=budgets_of(state, charges), sealed=sealed, marks=self.marks)
 
 
 def view_of(state: State, entries: Iterable[Entry] = (), *,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, singledispatch
+from typing import NamedTuple
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from privledger.accounting import promise
 from privledger.errors import LedgerError, PrivledgerError
 from privledger.graph import label
+from privledger.ledger.codec_lines import Usual, event_as
 from privledger.ledger.decide import LEDGER
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
@@ -31,6 +33,7 @@ from privledger.ledger.events import (
 from privledger.ledger.filters import Cap, FilterRule
 from privledger.ledger.origins import asserted_kinds, origin_text, outside_of
 from privledger.ledger.state import State
+from privledger.ledger.store import Row
 from privledger.ledger.view import VOUCHED
 from privledger.ledger.view_charges import UNNAMED, VOID, caps_over, kinds_of, said_of_plan
 from privledger.ledger.view_figures import CHOSEN, REMAINDER, Amount, Figure
@@ -39,10 +42,10 @@ from privledger.numerals import many
 MOST_QUESTIONS = 3
 UNREAD = "; interrupted before the rows were opened: the whole charge stays"
 MALFORMED = "malformed"
+MOST_KNOWN = 100_000
 
 
-@frozen
-class Moment:
+class Moment(NamedTuple):
     """One entry.
 
     Attributes:
@@ -50,9 +53,6 @@ class Moment:
         time: as it was written down, for information; empty if it was not.
         text: what happened.
         asserted: a plan or a release that rests on an unverified claim.
-        change: units by which the entry moved the total; below zero where something came back.
-        total: what everything up to here adds up to.
-        what: which grant, scope or correction moved the total; empty where nothing did.
     """
 
     position: int
@@ -62,85 +62,71 @@ class Moment:
     text: str
     hash: str
     asserted: bool
-    change: int = field(repr=False)
-    total: Amount = field(repr=False)
-    what: str = field(default="", repr=False)
 
 
-def timeline(entries: Iterable[Entry],
-             told: Callable[[Entry], bool] = lambda entry: True) -> Iterator[Moment]:
-    """Every entry in order. Nothing is verified: what cannot be read is said to be malformed.
-
-    Args:
-        told: which entries are put in words; others have no text, and claims are not looked for.
-    """
-    running = _Running()
-    for entry in entries:
-        event = entry.event
-        try:
-            rule, said = running.rule_after(entry, event), told(entry)
-            text, asserted = (_words(event, rule), _is_asserted(event)) if said else ("", False)
-            change, what = running.add(event)
-            origin = _origin(event, running.state.caps) if said else ""
-            text += f"; {origin}" if origin else ""
-        except _UNREADABLE:
-            text, asserted, change, what = MALFORMED, False, 0, ""
-        waits = isinstance(event, Refused) and not event.counts
-        yield Moment(entry.position, "waits" if waits else event.kind, _name(event),
-                     str(getattr(event, "time", None) or ""), text, str(entry.hash), asserted,
-                     change, running.total(), what)
+def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
+    """Every entry in order. Nothing is verified: what cannot be read is said to be malformed."""
+    words = Words()
+    return map(words.moment, entries)
 
 
-_UNREADABLE = (PrivledgerError, KeyError, TypeError, ValueError, IndexError, AttributeError)
+def told_rows(rows: Iterable[tuple[Row, Usual | Entry]]) -> Iterator[Moment]:
+    """As `timeline`, of what `each_row` gives: what many rows have in common is said once."""
+    words, known = Words(), dict[tuple[int | None, object], tuple[str, bool]]()
+    shapes: dict[int, object] = {}  # of items: what words about them depend on
+    for row, found in rows:
+        if isinstance(found, Entry):
+            yield words.moment(found)
+            continue
+        line, grant, time, items = found
+        if items is not None and items[0] not in shapes:
+            shapes[items[0]] = len(items[1]), tuple(dict.fromkeys(one[1] for one in items[1]))
+        key = line.kin or line.form, items and shapes[items[0]]
+        said = known.get(key)
+        if said is None:
+            if len(known) + len(shapes) >= MOST_KNOWN:
+                known, shapes = {}, {}
+            said = known[key] = words.said(event_as(found))
+        yield Moment(row[0], row[1], grant, time, said[0], row[4], said[1])
 
 
 @define
-class _Running:
-    """Totals along a history, and what open grants reserved."""
+class Words:
+    """Entries in words, along a history: by the filter that is fixed by then.
+
+    Attributes:
+        state: of the creation and the filter alone.
+    """
 
     state: State = field(factory=State)
-    units: int = 0
-    delta_units: int = 0
-    open: dict[str, tuple[int, int, int]] = field(factory=dict)  # units, delta units, releases
 
-    def rule_after(self, entry: Entry, event: Event) -> FilterRule | None:
-        """The filter that is fixed by now; None before that, or where its entry is wrong."""
+    def moment(self, entry: Entry) -> Moment:
+        """The next entry in words."""
+        event = entry.event
         if isinstance(event, Created | FilterFixed):
             try:
                 self.state.take(entry)
             except LedgerError:
                 self.state.rule = None
-        return self.state.rule
+        waits = isinstance(event, Refused) and not event.counts
+        text, asserted = self.said(event)
+        return Moment(entry.position, "waits" if waits else event.kind, _name(event),
+                      str(getattr(event, "time", None) or ""), text, str(entry.hash), asserted)
 
-    def add(self, event: Event) -> tuple[int, str]:
-        """Units that the total moved by, and for what."""
-        before, what = self.units, ""
-        if isinstance(event, Granted):
-            self._charge(event.units, event.delta_units)
-            self.open[event.grant] = event.units, event.delta_units, 0
-            what = event.grant
-        elif isinstance(event, ScopeOpened):
-            self._charge(event.units, event.delta_units)
-            what = event.scope
-        elif isinstance(event, Corrected):
-            self._charge(event.units, event.delta_units)
-            what = f"correction of {event.grant}"
-        elif isinstance(event, Released) and event.grant in self.open:
-            units, delta_units, releases = self.open[event.grant]
-            self.open[event.grant] = units, delta_units, releases + len(event.items)
-        elif isinstance(event, Settled):
-            units, delta_units, releases = self.open.pop(event.grant, (0, 0, 0))
-            if isinstance(event, Aborted) and event.gives_back and not releases:
-                self._charge(-units, -delta_units)
-                what = f"{event.grant} handed back"
-        return self.units - before, what if self.units != before else ""
+    def said(self, event: Event) -> tuple[str, bool]:
+        """What an event says, and whether it rests on an unverified claim."""
+        try:
+            if isinstance(event, ScopeOpened | Granted | Corrected):
+                event.units + event.delta_units + 0  # a number each
+            hash(_own_name(event))
+            text, asserted = _words(event, self.state.rule), _is_asserted(event)
+            origin = _origin(event, self.state.caps)
+        except _UNREADABLE:
+            return MALFORMED, False
+        return text + (f"; {origin}" if origin else ""), asserted
 
-    def _charge(self, units: int, delta_units: int) -> None:
-        self.units, self.delta_units = self.units + units, self.delta_units + delta_units
 
-    def total(self) -> Amount:
-        """What was charged so far."""
-        return Amount(self.units, self.delta_units, self.state.rule)
+_UNREADABLE = (PrivledgerError, KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
 def _origin(event: Event, caps: tuple[Cap, ...]) -> str:
@@ -149,6 +135,12 @@ def _origin(event: Event, caps: tuple[Cap, ...]) -> str:
         return origin_text(event, () if event.scope else caps_over(caps, event.window, event))
     over = caps_over(caps, event.window, None) if isinstance(event, ScopeOpened) else ()
     return f"under {', '.join(over)}" if over else ""
+
+
+def _own_name(event: Event) -> object:
+    """Of the grant or scope that an event has to be about."""
+    return event.scope if isinstance(event, ScopeOpened) else event.grant if (
+        isinstance(event, Granted | Corrected | Released | Settled)) else ""
 
 
 def _name(event: Event) -> str:

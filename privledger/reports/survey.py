@@ -465,30 +465,24 @@ class _Watch(Gatherer):
 
     def on_created(self, line: LineOf[Created], state: State | None) -> tuple[()]:
         self.past.created(line.event)
-        return ()
-
-    def on_scope(self, line: LineOf[ScopeOpened], state: State | None) -> tuple[()]:
-        return self._paid(line)
-
-    def on_granted(self, line: LineOf[Granted], state: State | None) -> tuple[()]:
-        return self._paid(line)
-
-    def on_corrected(self, line: LineOf[Corrected], state: State | None) -> tuple[()]:
-        return self._paid(line)
+        return self.noted(line, state)
 
     def on_aborted(self, line: LineOf[Aborted], state: State | None) -> tuple[()]:
         if line.event.gives_back:
             self._moved(line.position)
-        return ()
+        return self.noted(line, state)
 
     def _moved(self, position: int) -> None:
         self.past.moved()
         self.moves.append(position)
 
-    def _paid(self, line: LineOf[ScopeOpened] | LineOf[Granted] | LineOf[Corrected]) -> tuple[()]:
+    def _paid(self, line: LineOf[ScopeOpened] | LineOf[Granted] | LineOf[Corrected],
+              state: State | None) -> tuple[()]:
         """A plan was paid for; one that ran in a federation is kept."""
         plan = line.event.plan
         self._moved(line.position)
         if said_or_none(plan, trusts):
             self.federated[plan_or_none(plan)] = None
-        return ()
+        return self.noted(line, state)
+
+    on_scope = on_granted = on_corrected = _paid

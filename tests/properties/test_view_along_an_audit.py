@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import privledger as pl
 from privledger.ledger import folded
-from privledger.ledger.history import SameEntries
+from privledger.ledger.history import SameEntries, each_row
 from privledger.ledger.view import View, view_of
 from privledger.ledger.view_charges import ASPECTS, ChargeFigures
 from privledger.ledger.view_records import data_names, grants_for
+from privledger.ledger.view_timeline import timeline, told_rows
 from privledger.reports.survey import read_once
 from privledger.storage import store_at
 from tests.doctored import doctor
@@ -48,6 +49,7 @@ def same_view(ledger: pl.Ledger) -> None:
         assert getattr(seen.view, name) == getattr(whole, name), name
     again = SameEntries(store, seen.state)
     assert list(again) == entries == list(again) and len(again) == len(entries)
+    assert list(told_rows(each_row(store))) == list(timeline(entries))
 
 
 @pytest.mark.parametrize("kind", FILTERS)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privledger as pl
+from privledger.ledger import folded
 from privledger.ledger.view import view_of
 from privledger.reports.page.charts import seconds_of, time_line, time_ticks, whole_ticks
 from privledger.reports.page.facts import limit_lines
@@ -78,7 +79,7 @@ def drawn(ledger, seen):
 
 def test_windows_and_refusals_stand_where_they_happened():
     ledger, entries = lived()
-    seen = past(entries)
+    seen = past(view_of(folded(entries), entries))
     made = drawn(ledger, seen)
     assert made.dated and made.refused == 2 and len(seen.moves) == 8
     first, second = made.windows
@@ -96,23 +97,23 @@ def test_windows_and_refusals_stand_where_they_happened():
 
 def test_refusals_at_one_place_are_one_cross():
     ledger, entries = lived(1.0)
-    marks = past(entries).marks
+    marks = past(view_of(folded(entries), entries)).marks
     twice = [mark for mark in marks for _ in range(2 if mark.kind == "refused" else 1)]
-    made = drawn(ledger, evolve(past(entries), marks=tuple(twice)))
+    made = drawn(ledger, evolve(past(view_of(folded(entries), entries)), marks=tuple(twice)))
     assert [one.number for one in made.refusals] == [2, 2] and made.refused == 4
 
 
 def test_too_many_marks_are_a_stair_and_corrections(monkeypatch):
     monkeypatch.setattr("privledger.reports.page.charts.MOST_DOTS", 7)
     ledger, entries = lived()
-    made = drawn(ledger, past(entries))
+    made = drawn(ledger, past(view_of(folded(entries), entries)))
     assert made.dots == () and len(made.places) == 8 and made.path.count("H") == 9
 
 
 @pytest.mark.parametrize("case", ["backwards", "at once", "publishable"])
 def test_without_dates_the_order_is_the_axis(case):
     ledger, entries = lived(0.0 if case == "at once" else 10.0, back=case == "backwards")
-    seen = past(entries)
+    seen = past(view_of(folded(entries), entries))
     made = drawn(ledger, undated(seen) if case == "publishable" else seen)
     assert not made.dated and made.refusals == made.windows == () and made.refused == 2
     assert [tick.text for tick in made.across] == ["start", "charge 8"]
@@ -121,7 +122,8 @@ def test_without_dates_the_order_is_the_axis(case):
 
 def test_so_many_more_fit_and_not_one_more():
     ledger, entries = lived()
-    whole, window, team = limit_lines(view_of(ledger.state, entries), past(entries), dated=True)
+    seen = past(view_of(folded(entries), entries))
+    whole, window, team = limit_lines(view_of(ledger.state, entries), seen, dated=True)
     assert [one.budget.epsilon.text() for one in (whole, window, team)] == ["2", "1", "0.8"]
     assert [one.name for one in (whole, team)] == ["the whole ledger", "team a"]
     days = [datetime.strptime(one.until, "%d %b %Y") for one in (whole, window, team)]
@@ -138,7 +140,7 @@ def test_so_many_more_fit_and_not_one_more():
 
 def test_the_day_it_runs_out_is_the_pace_carried_on():
     ledger, entries = lived(1.0)
-    seen = past(entries)
+    seen = past(view_of(folded(entries), entries))
     state = ledger.state
     whole, *_ = limit_lines(view_of(state, entries), seen, dated=True)
     begun, last = seconds_of([seen.begun, seen.last])

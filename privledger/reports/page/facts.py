@@ -13,7 +13,7 @@ from privledger.ledger.events import Refused
 from privledger.ledger.view import View
 from privledger.ledger.view_charges import BudgetFigures, ChargeFigures
 from privledger.ledger.view_figures import CHOSEN, Figure, clean, summed_figures
-from privledger.ledger.view_timeline import refusal_figures
+from privledger.ledger.view_timeline import refusal_figures, timeline
 from privledger.reports.outline import MOST_NODES, Outline, gist, spending
 from privledger.reports.page.charts import (
     DAY,
@@ -198,7 +198,9 @@ def page_of(store: Store, state: State, report: LedgerReport, entries: Iterable[
     verdict = evolve(report.verdict, publishable=publishable)
     if any(one.rule != OVER for one in report.findings):
         return distrusted(list(store.rows()), location, verdict, publishable=publishable)
-    seen = past(entries, {found.position for found in report.findings[:MOST_FINDINGS]})
+    wanted_at = {found.position for found in report.findings[:MOST_FINDINGS]}
+    seen = past(view, [one for one in timeline(entries) if one.position in wanted_at]
+                if wanted_at else ())
     if publishable:
         report, seen = published(report), undated(seen)
     # Where the promise is broken, or never was one, spends of single records mislead.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve, frozen
 
@@ -11,8 +11,9 @@ from privledger.findings import Finding
 from privledger.ledger import Entry
 from privledger.ledger.entries import entry_of
 from privledger.ledger.events import Refused, WindowOpened
+from privledger.ledger.view import View
 from privledger.ledger.view_figures import clean
-from privledger.ledger.view_timeline import timeline
+from privledger.ledger.view_timeline import Moment, Words, timeline
 
 MOST_FINDINGS = 200
 """That a page lists; each leads to its entry in words."""
@@ -68,24 +69,29 @@ class PageHistory:
         return tuple(one for one in self.marks if one.kind not in ("window", "refused"))
 
 
-def past(entries: Iterable[Entry], wanted: Collection[int] = ()) -> PageHistory:
-    """The history, in which an audit found nothing that it could not read, in one pass.
+def past(view: View, told: Iterable[Moment] = ()) -> PageHistory:
+    """The history of a view whose entries were given, or audited.
 
     Args:
-        wanted: entries to be told in words.
+        told: entries in words.
     """
-    marks, told, begun, last, moves = list[PageMark](), list[Told](), "", "", 0
-    for one in timeline(entries, lambda entry: entry.position in wanted or isinstance(
-            entry.event, WindowOpened | Refused)):
-        begun, last = begun or one.time, one.time or last
-        moves += bool(one.change)
-        if one.change or one.kind in ("window", "refused"):
-            marks.append(PageMark(one.kind, moves, clean(one.time, 40), one.total.share.value,
-                              one.grant if one.change else clean(one.text)))
-        if one.position in wanted:
-            told.append(Told(one.position, one.kind, clean(one.time, 40), clean(one.text),
-                             one.grant))
-    return PageHistory(tuple(marks), tuple(told), clean(begun, 40), clean(last, 40))
+    charges, words = {one.position: one for one in view.charges}, Words()
+    marks, moves = list[PageMark](), 0
+    for at, share in zip(view.marks.places, view.marks.shares, strict=True):
+        event, one = view.marks.events.get(at), charges.get(at)
+        moved = not isinstance(event, WindowOpened | Refused)
+        moves += moved
+        if event is not None:
+            kind, time = event.kind, str(event.__dict__.get("time") or "")
+            what = str(getattr(event, "grant", "")) if moved else clean(words.said(event)[0])
+        else:
+            assert one is not None
+            kind = "granted" if one.kind == "grant" else "scope"
+            time, what = one.time or "", one.name
+        marks.append(PageMark(kind, moves, clean(time, 40), share, what))
+    return PageHistory(tuple(marks), tuple(
+        Told(one.position, one.kind, clean(one.time, 40), clean(one.text), one.grant)
+        for one in told), clean(view.marks.begun, 40), clean(view.marks.last, 40))
 
 
 def undated(seen: PageHistory) -> PageHistory:
