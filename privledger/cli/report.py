@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve
 
 from privledger.cli.output import (
     LedgerPlace,
@@ -94,8 +93,7 @@ def read_page(ledger: str, records: ShownPerson, publishable: bool,
             found, state, entries = laid_out(store, seen, known.comparison)
             if any(map(note_of, (*state.grants.values(), *seen.seen.grants.kept))):
                 state = History(store, writable=False).full()  # what records spent needs all
-            return page_of(store, state, evolve(found, grants=tuple(found.grants)), entries,
-                           shown=records, publishable=publishable)
+            return page_of(store, state, found, entries, shown=records, publishable=publishable)
         except Exception as error:
             rows = list(store.rows())
             # An edited entry may hold anything: what is wrong with it is found already.

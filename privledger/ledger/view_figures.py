@@ -138,7 +138,7 @@ def clean(text: object, limit: int = 400) -> str:
     'a?[31mb?c'
     """
     safe = str(text)[: limit + 1]
-    if not (safe.isascii() and safe.isprintable()):
+    if not safe.isprintable():  # what is unsafe is not; nor are some spaces
         safe = "".join("?" if unicodedata.category(sign) in _UNSAFE else sign for sign in safe)
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
 

@@ -66,13 +66,13 @@ class Moment(NamedTuple):
 
 def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
     """Every entry in order. Nothing is verified: what cannot be read is said to be malformed."""
-    words = Words()
+    words = Telling()
     return map(words.moment, entries)
 
 
 def told_rows(rows: Iterable[tuple[Row, Usual | Entry]]) -> Iterator[Moment]:
     """As `timeline`, of what `each_row` gives: what many rows have in common is said once."""
-    words, known = Words(), dict[tuple[int | None, object], tuple[str, bool]]()
+    words, known = Telling(), dict[tuple[int | None, object], tuple[str, bool]]()
     shapes: dict[int, object] = {}  # of items: what words about them depend on
     for row, found in rows:
         if isinstance(found, Entry):
@@ -91,7 +91,7 @@ def told_rows(rows: Iterable[tuple[Row, Usual | Entry]]) -> Iterator[Moment]:
 
 
 @define
-class Words:
+class Telling:
     """Entries in words, along a history: by the filter that is fixed by then.
 
     Attributes:

@@ -207,21 +207,29 @@ class LedgerReport:
 
 
 class GrantReports(Sequence[GrantReport]):
-    """Every grant and scope of a view, each laid out when it is asked for."""
+    """Every grant and scope of a view, each laid out when it is asked for.
 
-    def __init__(self, view: View, moment: str) -> None:
-        self.view, self.moment = view, moment
+    Args:
+        told: what is told of each; all of it, unless it is said.
+    """
+
+    def __init__(self, view: View, moment: str,
+                 told: Callable[[GrantReport], GrantReport] = lambda grant: grant) -> None:
+        self.view, self.moment, self.told = view, moment, told
 
     def __len__(self) -> int:
         return len(self.view.charges)
 
     def __iter__(self) -> Iterator[GrantReport]:
-        return (_grant_report(self.view, one, self.moment) for one in self.view.charges)
+        return map(self.of, self.view.charges)
 
     def __getitem__(self, place):  # type: ignore[no-untyped-def]
         found = self.view.charges[place]
-        return (_grant_report(self.view, found, self.moment) if isinstance(found, ChargeFigures)
-                else tuple(_grant_report(self.view, one, self.moment) for one in found))
+        return self.of(found) if isinstance(found, ChargeFigures) else tuple(map(self.of, found))
+
+    def of(self, one: ChargeFigures) -> GrantReport:
+        """What one of the charges is laid out as."""
+        return self.told(_grant_report(self.view, one, self.moment))
 
     @property
     def statuses(self) -> Iterator[str]:

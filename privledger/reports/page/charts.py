@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from attrs import field, frozen
 
@@ -85,6 +86,7 @@ def _by_month(start: float, end: float, step: int) -> tuple[tuple[float, str], .
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
 def day_text(time: object) -> str:
     """A time of the history as a day for people; in UTC, as it is kept.
 
@@ -213,6 +215,7 @@ def time_line(seen: PageHistory, hues: Mapping[str, int],
     steps = (0.0, 0.25, 0.5, 0.75, 1.0) if most == 1.0 else whole_ticks(most)
     stair, places = dict[float, float](), dict[str, tuple[float, float]]()
     dots, heaps, windows = list[Dot](), list[Dot](), list[Tick]()
+    few = len(moves) <= MOST_DOTS
     for mark, when in zip(seen.marks, at, strict=True):
         x, y = percent_across(start, end, when), pixels_up(steps[-1], min(mark.share, most))
         date = f"{day_text(mark.time)}: " if dated else ""
@@ -225,13 +228,15 @@ def time_line(seen: PageHistory, hues: Mapping[str, int],
         elif mark.kind == "refused":
             heaps.append(Dot(x, 0, date + mark.what))
         else:
-            stair[round(10 * x, 1 if len(moves) <= MOST_DOTS else 0)] = y  # a pixel, if many
-            corrected, total = mark.kind == "corrected", Figure(mark.share, SHARE).text()
+            stair[round(10 * x, 1 if few else 0)] = y  # a pixel, if many
+            places[mark.what] = x, y
+            corrected = mark.kind == "corrected"
             said = "correction of " if corrected else "handed back: " if (
                 mark.kind == "aborted") else ""
-            places[mark.what] = x, y
-            dots.append(Dot(x, y, f"{date}{said}{names.get(mark.what, mark.what)}; total {total}",
-                            hues.get(mark.what, 0), corrected, mark.what))
+            if corrected or few:
+                total = Figure(mark.share, SHARE).text()
+                dots.append(Dot(x, y, f"{date}{said}{names.get(mark.what, mark.what)}; total "
+                                      f"{total}", hues.get(mark.what, 0), corrected, mark.what))
     first = percent_across(start, end, at[0] if dated else 0.0)
     across = tuple(Tick(percent_across(start, end, when), text)
                    for when, text in time_ticks(start, end)) if dated else (
@@ -239,7 +244,7 @@ def time_line(seen: PageHistory, hues: Mapping[str, int],
     path = "".join(f"H{x:.6g}V{y:.6g}" for x, y in stair.items())
     return TimeLine(
         f"M{10 * first:.6g},{BOTTOM}{path}H1000", pixels_up(steps[-1], 1.0),
-        tuple(one for one in dots if one.corrected or len(moves) <= MOST_DOTS), places,
+        tuple(dots), places,
         tuple(heaps) if dated else (), sum(one.kind == "refused" for one in seen.marks),
         tuple(windows[-MOST_WINDOWS:]) if dated else (), across,
         tuple(Tick(pixels_up(steps[-1], one), f"{100 * one:.6g} %") for one in steps),

@@ -9,14 +9,22 @@ from attrs import evolve, frozen
 
 from privledger.ledger import Entry, State, Store
 from privledger.ledger.decide import LEDGER
+from privledger.ledger.entries import now
 from privledger.ledger.events import Refused
 from privledger.ledger.view import View
-from privledger.ledger.view_charges import BudgetFigures, ChargeFigures
+from privledger.ledger.view_charges import (
+    BudgetFigures,
+    ChargeFigures,
+    FederatedTrust,
+    federated_of,
+    said_or_none,
+)
 from privledger.ledger.view_figures import CHOSEN, Figure, clean, summed_figures
 from privledger.ledger.view_timeline import refusal_figures, timeline
-from privledger.reports.outline import MOST_NODES, Outline, gist, spending
+from privledger.reports.outline import MOST_NODES, Outline, gist, outline, spending
 from privledger.reports.page.charts import (
     DAY,
+    MOST_DOTS,
     Icicle,
     TimeLine,
     day_after,
@@ -40,7 +48,7 @@ from privledger.reports.page.past import (
 from privledger.reports.page.people import People, ShownPerson, people
 from privledger.reports.pricing import ByHand, by_hand
 from privledger.reports.risk import Risk
-from privledger.reports.spend import OVERDUE, GrantReport, LedgerReport
+from privledger.reports.spend import OVERDUE, GrantReport, GrantReports, LedgerReport
 from privledger.reports.survey import OVER, LedgerVerdict
 from privledger.storage import shown as place_shown
 
@@ -123,7 +131,7 @@ class Body:
             share of the budget).
         claims: grants that rest on unverified claims, in words.
         hand: how the total comes about. who, whose: what one row or person, and several, are
-            called.
+            called. federated: the last grants that ran in a federation.
     """
 
     report: LedgerReport
@@ -144,6 +152,7 @@ class Body:
     risk: Risk | None
     who: str
     whose: str
+    federated: list[FederatedTrust]
 
 
 @frozen
@@ -220,41 +229,44 @@ def published(report: LedgerReport) -> LedgerReport:
     fit failed or crashed, how far it came and how long it took may depend on the rows, and the
     holder's process and the file's place are private.
     """
-    grants = tuple(
-        evolve(grant, status=grant.status if grant.status == "scope" or (
-                   grant.note.startswith("handed back")) else "charged in full",
-               note="; ".join(part for part in grant.note.split("; ")
-                              if part.startswith(("corrected: ", "handed back", "an individual"))),
-               time="", releases=0, lines=())
-        for grant in report.grants)
-    return evolve(report, location=PurePath(place_shown(report.location)).name, grants=grants,
-                  dead=(), refused=tuple({**body, "time": ""} for body in report.refused))
+    return evolve(report, location=PurePath(place_shown(report.location)).name,
+                  grants=GrantReports(report.view, now(), _published), dead=(),
+                  refused=tuple({**body, "time": ""} for body in report.refused))
+
+
+def _published(grant: GrantReport) -> GrantReport:
+    said = grant.status == "scope" or grant.note.startswith("handed back")
+    return evolve(grant, status=grant.status if said else "charged in full",
+                  note="; ".join(part for part in grant.note.split("; ") if part.startswith(
+                      ("corrected: ", "handed back", "an individual"))),
+                  time="", releases=0, lines=())
 
 
 def _body(view: View, report: LedgerReport, seen: PageHistory, found: tuple[People, ...],
           vectors: bool, publishable: bool) -> Body:
-    pairs = list(zip(report.grants, view.charges, strict=True))
-    hues = hues_of(view)
-    called = {one.name: f"no. {place}" if publishable else day_text(grant.time)
-              for place, (grant, one) in enumerate(pairs, 1)}
+    """Grants are laid out where they are shown: there may be very many."""
+    pairs, hues, moves = list(enumerate(view.charges)), hues_of(view), seen.moves
+    called = {one.name: f"no. {place + 1}" if publishable else day_text(one.time or "")
+              for place, one in pairs}
     blocks = icicle(view, hues, called)
-    line = time_line(seen, {one.name: hues[one.table] for _, one in pairs}, {
-        one.name: f"{clean(grant.learner, 60) or one.kind}, {one.amount.share.text()}"
-        for grant, one in pairs})
-    plans, plan_of = _plans(report.grants)
-    kept, rest = pairs, list[tuple[GrantReport, ChargeFigures]]()
+    dotted = {one.what for one in moves if len(moves) <= MOST_DOTS or one.kind == "corrected"}
+    drawn = [one for one in view.charges if one.name in dotted]
+    line = time_line(seen, {one.name: hues[one.table] for one in drawn}, {
+        one.name: f"{clean(one.learner, 60) or one.kind}, {one.amount.share.text()}"
+        for one in drawn})
+    plans, plan_of = _plans(view, report.grants)
+    kept, rest = pairs, list[tuple[int, ChargeFigures]]()
     if len(pairs) > MOST_GRANTS:
         ranked = sorted(pairs, key=lambda pair: -pair[1].amount.units)
         kept = sorted(ranked[:MOST_GRANTS], key=lambda pair: pair[1].position)
         rest = ranked[MOST_GRANTS:]
     columns = _columns(report, publishable)
     spots = {} if line is None else line.places
-    places = {one.name: place for place, (_, one) in enumerate(pairs)}
-    rows = tuple(_row(grant, one, columns, called[one.name], plan_of[grant.name],
+    rows = tuple(_row(report.grants[place], one, columns, called[one.name], plan_of[one.name],
                       blocks.paths.get(one.name, ""), spots.get(one.name), hues[one.table],
-                      float(places[one.name] if publishable else one.position), view,
-                      publishable) for grant, one in reversed(kept))
-    claimed = [(grant, one) for grant, one in pairs
+                      float(place if publishable else one.position), view,
+                      publishable) for place, one in reversed(kept))
+    claimed = [(report.grants[place], one) for place, one in pairs
                if (one.claims if publishable else view.vouched(one))]
     person = report.about == "person"
     return Body(
@@ -262,10 +274,11 @@ def _body(view: View, report: LedgerReport, seen: PageHistory, found: tuple[Peop
                                                   view.rule).share.text()),
         plans, seen, blocks, line, limit_lines(view, seen, dated=not publishable),
         tuple(_refusal(one, publishable) for one in view.refusals[-MOST_REFUSALS:]),
-        tuple((one.name, clean(why)) for _, one in pairs for why in one.why),
+        tuple((one.name, clean(why)) for one in view.charges for why in one.why),
         tuple(_claim(grant, one, view, publishable) for grant, one in claimed),
         found, vectors, by_hand(view), _risk(report, publishable),
-        "person" if person else "record", "people" if person else "records")
+        "person" if person else "record", "people" if person else "records",
+        [party for one in view.charges if (party := federated_of(one, view.relation))][-5:])
 
 
 def _risk(report: LedgerReport, publishable: bool) -> Risk | None:
@@ -326,23 +339,25 @@ def _mechanisms(plan: Outline) -> str:
     return ", ".join(found[:3]) + (", …" if len(found) > 3 else "") or "nothing"
 
 
-def _plans(grants: Sequence[GrantReport]) -> tuple[tuple[PlanText, ...], dict[str, int]]:
+def _plans(view: View,
+           grants: Sequence[GrantReport]) -> tuple[tuple[PlanText, ...], dict[str, int]]:
     """Different plans in the order of the history, and which of them each grant has."""
-    texts: dict[str, list[GrantReport]] = {}
-    known: dict[Outline, str] = {}
-    for grant in grants:
-        text = known.get(grant.plan)
-        if text is None:
+    texts: dict[str, tuple[int, dict[str, None], list[int]]] = {}
+    known: dict[int, tuple[Outline, str]] = {}  # by identity
+    plan_of: dict[str, int] = {}
+    for place, one in enumerate(view.charges):
+        plan = said_or_none(one.plan, outline)
+        if id(plan) not in known:
             lines: list[str] = []
-            _lines(gist(grant.plan, ()), 0, lines)
-            text = known[grant.plan] = "\n".join(
+            _lines(gist(plan, ()), 0, lines)
+            known[id(plan)] = plan, "\n".join(
                 lines[:MOST_NODES] + (["..."] if len(lines) > MOST_NODES else []))
-        texts.setdefault(text, []).append(grant)
-    place = {text: number for number, text in enumerate(texts)}
-    return (tuple(PlanText(text, tuple(dict.fromkeys(
-                clean(one.learner or one.library, 60) or one.status for one in users)), len(users))
-                  for text, users in texts.items()),
-            {grant.name: place[known[grant.plan]] for grant in grants})
+        number, learners, users = texts.setdefault(known[id(plan)][1], (len(texts), {}, [0]))
+        learners[clean(one.learner or one.library, 60) or grants[place].status] = None
+        users[0] += 1
+        plan_of[one.name] = number
+    return tuple(PlanText(text, tuple(learners), users)
+                 for text, (_, learners, (users,)) in texts.items()), plan_of
 
 
 def _lines(line: Outline, depth: int, out: list[str]) -> None:

@@ -13,7 +13,7 @@ from privledger.ledger.entries import entry_of
 from privledger.ledger.events import Refused, WindowOpened
 from privledger.ledger.view import View
 from privledger.ledger.view_figures import clean
-from privledger.ledger.view_timeline import Moment, Words, timeline
+from privledger.ledger.view_timeline import Moment, Telling, timeline
 
 MOST_FINDINGS = 200
 """That a page lists; each leads to its entry in words."""
@@ -75,7 +75,7 @@ def past(view: View, told: Iterable[Moment] = ()) -> PageHistory:
     Args:
         told: entries in words.
     """
-    charges, words = {one.position: one for one in view.charges}, Words()
+    charges, words = {one.position: one for one in view.charges}, Telling()
     marks, moves = list[PageMark](), 0
     for at, share in zip(view.marks.places, view.marks.shares, strict=True):
         event, one = view.marks.events.get(at), charges.get(at)
