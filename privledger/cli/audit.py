@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
 from privledger.accounting import UNITS, promise
 from privledger.cli.output import FILE, PLACE, Reply, command, complete_learner, without_effect
@@ -17,7 +18,7 @@ from privledger.gate import NOTHING, REFUSED
 from privledger.plugins import Priced, configured, load_learner
 from privledger.reports import plain
 from privledger.rounding import exact, positive, probability
-from privledger.tables.schema import Schema
+from privledger.tables.schema import Column, Schema
 from privledger.testing.fitting import delta_of, fresh, relation_of
 from privledger.testing.guessing import FITS, Guessed, guessing_audit
 from privledger.testing.lockstep import Verdict, lockstep
@@ -96,6 +97,13 @@ def audit(learner: str, schema_file: str, epsilon: float, delta: float | None, r
         without_effect("with --lockstep, which replays a fit pair by pair", "fits")
     schema = Schema.load(schema_file)
     made = build_audited(learner, schema, epsilon, delta, relation, audit_parameters(params))
+    if all(column.role != "target" for column in schema.columns):
+        _can_begin(made, schema)
+        # A learner that needs none is checked on tables that have one: no premise is about it.
+        unused = "target" + "_" * max(len(column.name) for column in schema.columns)
+        more = Column(unused, "numeric", "target", 0, 1)
+        schema = evolve(schema, columns=(*schema.columns, more))
+        made = build_audited(learner, schema, epsilon, delta, relation, audit_parameters(params))
     tasks = made.info.tasks
     if tasks and schema.task not in tasks:  # no premise is broken by a fit that cannot begin
         raise InvalidPlan("schema", Path(schema_file).name, f"for {' or '.join(tasks)}")

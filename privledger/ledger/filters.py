@@ -297,10 +297,13 @@ def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
 
     Of the filters (and orders) under which nearly most plans like this one fit, that which books
     least for it; so Gaussian noise takes the exact one. `basic` is for pure plans, as long as not
-    many times as many fit elsewhere, and for one that fits as a whole only, by its distribution.
+    many times as many fit elsewhere; for one that fits as a whole only, by its distribution; and
+    for one with a delta of its own, where the budget keeps nothing apart for such.
     """
-    if budget.delta == 0 or cost.mu_squared is not None:
-        return fixed_filter("gdp" if budget.delta else "basic", budget)
+    if budget.delta == 0 or (cost.failure > 0 and not budget.failure):
+        return fixed_filter("basic", budget)
+    if cost.mu_squared is not None:
+        return fixed_filter("gdp", budget)
     pure = cost.pure_part is not None and cost.pure_part <= as_written(budget.epsilon)
     rules = [fixed_filter("rdp", budget, order) for order in cost.curve.orders
              if rdp_cap(budget.epsilon, budget.rest, order) > 0]

@@ -16,6 +16,7 @@ from privledger.questions.cells import (
     IntervalCells,
     LabelledCells,
     MappedCells,
+    NamedCells,
     NearestCells,
     RowsPerPersonCells,
 )
@@ -38,7 +39,7 @@ __all__ = ["AboveThreshold", "Bins", "CategoryCells", "Choice", "ClassIs", "Colu
            "ColumnValue", "CorrelatedSum", "CrossCells", "CustomScores", "CustomValue",
            "FeatureChoice", "GroupQuery", "Groups", "GrownCells", "IndexCells", "IntervalCells",
            "LabelChoice", "LabelQuery", "LabelledCells", "LinearGradient", "MappedCells",
-           "NearestCells", "NoiseStream", "Ones", "Picked", "QuantileChoice", "Query",
-           "ResidualCells", "ResponseQuery", "RowEncoding", "RowValues", "RowsPerPersonCells",
-           "Score", "TableChoice", "TargetShares", "Test", "ThresholdRun", "TreeCells", "Votes",
-           "probabilities"]
+           "NamedCells", "NearestCells", "NoiseStream", "Ones", "Picked", "QuantileChoice",
+           "Query", "ResidualCells", "ResponseQuery", "RowEncoding", "RowValues",
+           "RowsPerPersonCells", "Score", "TableChoice", "TargetShares", "Test", "ThresholdRun",
+           "TreeCells", "Votes", "probabilities"]

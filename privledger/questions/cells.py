@@ -164,6 +164,52 @@ class IntervalCells(Cells):
         return cells
 
 
+def _names(value: object) -> tuple[str, ...]:
+    """Texts as they are: a text alone would be taken letter by letter."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidValue("names", type(value).__name__, "a list of texts")
+    return tuple(value)
+
+
+@frozen(eq=False)
+class NamedCells(Cells):
+    """One cell per public or released name of a column of texts, and a last one for all others."""
+
+    name: str
+    names: tuple[str, ...] = field(converter=_names)
+    by_record = True
+    reads_label = False
+
+    def __attrs_post_init__(self) -> None:
+        limited("NamedCells count", self.count, most=MOST_COUNT)
+        if any(type(one) is not str or not one for one in self.names) or (
+                len(set(self.names)) < len(self.names)):
+            raise InvalidValue("names", "others", "texts that are not empty, each once")
+
+    @property
+    def count(self) -> int:
+        """A cell for each name, and one for what has another or none."""
+        return len(self.names) + 1
+
+    def check(self, facts: TableFacts) -> None:
+        """As `Cells.check`: the column is a text, of a table in memory."""
+        check_texts(self.name, facts)
+
+    def index(self, rows: Rows) -> NDArray[np.int64]:
+        key, last = rows.features.keys[self.name], len(self.names)
+        place = {name: at for at, name in enumerate(self.names)}
+        found = np.array([*(place.get(name, last) for name in key.names), last], dtype=np.int64)
+        return np.asarray(found[key.codes])  # -1, for none, is the last
+
+
+def check_texts(name: str, facts: TableFacts) -> None:
+    """Raise unless the column holds texts, of a table in memory."""
+    if name not in [column.name for column in facts.schema.keys]:
+        raise SchemaError("no column of kind text has that name; nothing was read")
+    if facts.chunked:
+        raise UnsupportedNode("groups of texts are named of a table in memory; nothing was read")
+
+
 def _centers(value: object) -> NDArray[np.float64]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes):
         raise InvalidValue("centers", type(value).__name__, "a list of rows")
@@ -376,7 +422,7 @@ class CrossCells(Cells):
 
 
 MOST_COMBINATIONS = 1 << 20
-_COLUMNS = (CategoryCells, IntervalCells)
+_COLUMNS = (CategoryCells, IntervalCells, NamedCells)
 
 
 def _several(value: Iterable[Cells]) -> tuple[Cells, ...]:

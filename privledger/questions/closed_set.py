@@ -34,6 +34,7 @@ from privledger.questions.cells import (
     IndexCells,
     LabelledCells,
     MappedCells,
+    NamedCells,
     NearestCells,
     RowsPerPersonCells,
 )
@@ -79,7 +80,7 @@ BLOCKS: tuple[type, ...] = (Ones, ColumnValue, ClassIs, TargetShares, ColumnMome
 REPEATED = frozenset({Ones, ColumnValue, ClassIs, Gradient, Hessian})
 """Blocks of plain values and a score: the same values make the same block."""
 CELLS: tuple[type, ...] = (*UPDATES, ResidualCells, CrossCells, MappedCells, LabelledCells,
-                           IndexCells, NearestCells, RowsPerPersonCells)
+                           IndexCells, NamedCells, NearestCells, RowsPerPersonCells)
 MOVES: tuple[type, ...] = (*CELLS, RowEncoding)
 """Cells, and what moves a score beside them."""
 NUMBERED: tuple[type, ...] = (*MOVES, Bins, Score, ThresholdRun, NoiseStream, Votes, CustomScores)

@@ -14,8 +14,9 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from privledger.errors import PrivledgerError, RelationMismatch, SchemaError, UnsupportedNode
+from privledger.errors import PrivledgerError, RelationMismatch, UnsupportedNode
 from privledger.graph.selection import PartitionSelection
+from privledger.questions.cells import check_texts
 from privledger.questions.question import Ask, Noise
 from privledger.questions.sums import MORE, grid_for
 from privledger.tables.chunk import Rows
@@ -182,8 +183,4 @@ class GroupQuery(Ask):
 
     def fits(self, facts: TableFacts) -> None:
         """As `Ask.fits`: the column is a text, of a table in memory."""
-        if self.name not in [column.name for column in facts.schema.keys]:
-            raise SchemaError("no column of kind text has that name; nothing was read")
-        if facts.chunked:
-            raise UnsupportedNode("groups of texts are named of a table in memory; nothing was "
-                                  "read")
+        check_texts(self.name, facts)

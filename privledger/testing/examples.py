@@ -23,6 +23,7 @@ _TARGETS = {
 _NUMBERS = (Column("size", "numeric", "feature", 0.0, 1.0),
             Column("weight", "numeric", "feature", -5.0, 5.0))
 _COLOURS = ("red", "green", "blue")
+_TEXTS = ("a text", "another text", "a rare text", "a text of one")
 
 
 def _rounded(values: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -36,7 +37,7 @@ def _rounded(values: NDArray[np.generic]) -> NDArray[np.generic]:
 @frozen(eq=False)
 class Example:
     """Public facts and a table that fits them: numbers of whole columns are rounded, and columns
-    of texts hold one text, unless others are given.
+    of texts hold a common text, a less common and a rare one, unless others are given.
 
     Attributes:
         X: columns by name, each of shape (n_records,). y: the target, shape (n_records,).
@@ -54,7 +55,8 @@ class Example:
         made = {}
         for column in self.schema.columns:
             if column.role == "key" and column.name not in self.X:
-                made[column.name] = np.full(len(self.y), "a text", dtype=object)
+                often = np.array([_TEXTS[at] for at in (0, 0, 0, 1, 0, 1, 2)], dtype=object)
+                made[column.name] = np.resize(often, len(self.y))
             elif column.integer and column.name in self.X:
                 made[column.name] = _rounded(self.X[column.name])
             elif column.integer and column.role == "target":
@@ -89,18 +91,20 @@ class Example:
         return evolve(self, X={**self.X, name: np.asarray(values)})
 
 
-def example_schema(task: str, *, numbers_only: bool = False) -> Schema:
+def example_schema(task: str, *, numbers_only: bool = False, texts: bool = False) -> Schema:
     """Two numbers and a category, one of them with missing cells; a number or classes.
 
     Args:
         task: `regression`, `classification` (two classes) or `several classes` (four).
         numbers_only: for learners that take complete numeric features only.
+        texts: whether there is a column `place` of texts, too.
     """
     size, weight = _NUMBERS
     features = (_NUMBERS if numbers_only else
                 (size, evolve(weight, missing=True),
                  Column("colour", "categorical", "feature", categories=_COLOURS)))
-    return Schema("example", (*features, _TARGETS[task]))
+    more = (Column("place", "text", "key", missing=True),) if texts else ()
+    return Schema("example", (*features, *more, _TARGETS[task]))
 
 
 def example_table(task: str, rows: int = 240) -> Table:
@@ -153,8 +157,8 @@ def examples_for(learner: Priced, given: Example | None = None) -> tuple[Example
         return (given,)
     found = []
     for task in tasks_of(learner):
-        for numbers_only in (False, True):
-            schema = example_schema(task, numbers_only=numbers_only)
+        for asked in ({}, {"numbers_only": True}, {"texts": True}):
+            schema = example_schema(task, **asked)
             try:
                 learner.plan(schema)
             except (SchemaError, UnsupportedNode):
@@ -168,11 +172,21 @@ def examples_for(learner: Priced, given: Example | None = None) -> tuple[Example
     return tuple(found)
 
 
+def read_columns(schema: Schema) -> tuple[Column, ...]:
+    """What a row has beside its target: features in their order, then texts."""
+    return (*schema.features, *schema.keys)
+
+
+def listed_values(column: Column) -> tuple[Any, ...]:
+    """Values of a column that is no number: its categories, or the kit's texts."""
+    return _TEXTS if column.role == "key" else column.categories
+
+
 def ends(column: Column) -> tuple[Any, Any]:
     """Two values as far apart as a column allows."""
     if column.kind == "numeric":
         return column.lower, column.upper
-    return column.categories[0], column.categories[-1]
+    return listed_values(column)[0], listed_values(column)[-1]
 
 
 def extremes(schema: Schema) -> tuple[Any, Any]:
@@ -232,7 +246,7 @@ def others_of(given: Example, relation: str) -> dict[str, Example]:
     if relation == "replace_label":
         return found
     mirrored = evolve(given, y=y, X={c.name: _mirrored(c, given.X[c.name])
-                                     for c in given.schema.features})
+                                     for c in read_columns(given.schema)})
     middle = (target.lower + 0.37 * (target.upper - target.lower) if target.kind == "numeric"
               else target.categories[0])
     fewer = relation == "add_remove" and given.n_records > 37
@@ -248,6 +262,7 @@ def _mirrored(column: Any, values: NDArray[Any]) -> NDArray[Any]:
     if column.kind == "numeric":
         span = column.upper - column.lower
         return np.asarray(column.lower + 0.05 * span + 0.85 * (column.upper - values.astype(float)))
-    keys = [str(category) for category in column.categories]
-    return np.array([column.categories[(keys.index(str(v)) + 1) % len(keys)]
+    names = listed_values(column)
+    keys = [str(name) for name in names]
+    return np.array([names[(keys.index(str(v)) + 1) % len(keys)]
                      if str(v) in keys else v for v in values], dtype=values.dtype)

@@ -20,7 +20,7 @@ from privledger.ledger import Budget
 from privledger.plugins import Priced
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns, own_schema
-from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.encode import encode_features, encode_keys, encode_target
 from privledger.tables.schema import Schema
 from privledger.testing.examples import Example, Table, example_schema, example_table
 
@@ -81,7 +81,7 @@ class WatchedTable:
         schema = example_schema(task) if schema is None else schema
         X, y = example_table(task) if table is None else table
         own = own_schema(schema)
-        columns: Columns = encode_features(X, own)
+        columns: Columns = encode_keys(X, encode_features(X, own))
         rows = WatchedRows(columns, encode_target(y, own, unlabelled=unlabelled), ledger._source)
         vault = Vault("example", rows, ledger._history, relation=ledger.relation,
                       public_features=ledger.relation == "replace_label",

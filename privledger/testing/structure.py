@@ -16,6 +16,8 @@ from privledger.testing.examples import (
     example_schema,
     examples_for,
     extremes,
+    listed_values,
+    read_columns,
     same_records,
 )
 from privledger.testing.examples import (
@@ -70,12 +72,13 @@ def _public_side(learner: Priced, way: Way, table: Example) -> dict[str, Any]:
 def table_probes(table: Example) -> dict[str, Any]:
     """Probe points from the schema alone: every corner of a small grid, shape (n_probes,)."""
     axes = []
-    for column in table.schema.features:
+    columns = read_columns(table.schema)
+    for column in columns:
         axes.append(np.linspace(column.lower, column.upper, 3) if column.kind == "numeric"
-                    else np.array(column.categories, dtype=object))
+                    else np.array(listed_values(column), dtype=object))
     size = max(len(axis) for axis in axes) * 2
     return {column.name: axis[(np.arange(size) * (place + 1)) % len(axis)]
-            for place, (column, axis) in enumerate(zip(table.schema.features, axes, strict=True))}
+            for place, (column, axis) in enumerate(zip(columns, axes, strict=True))}
 
 
 def probes_beside(table: Example) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def look_again(nodes: Sequence[Node], known: Sequence[Certificate], seconds: flo
         old = before.get((claim.name, claim.relation))
         # Tables that are bad for one score are often bad for another.
         near = [one.witness for one in (*known, *found)
-                if (one.claim.task, one.claim.relation) == (claim.task, claim.relation)]
+                if (one.claim.schema, one.claim.relation) == (claim.schema, claim.relation)]
         first = dict.fromkeys([*([] if old is None else [old.witness]), *near])
         worst = search(claim.ratio, claim.schema, claim.relation, seed=seed, seconds=seconds,
                        first=tuple(first), most_rows=2048,

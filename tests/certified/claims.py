@@ -13,14 +13,16 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from attrs import field, frozen
+from scipy.stats import laplace, norm
 
 from privledger.accounting.pld import response_loss as priced_response
 from privledger.errors import InvalidValue
-from privledger.graph import Node
+from privledger.graph import Node, delta
 from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from privledger.graph.nodes import from_json, to_json
 from privledger.graph.selection import (
     Exponential,
+    PartitionSelection,
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
@@ -32,6 +34,7 @@ from privledger.questions.blocks import Block, ClassIs, ColumnValue, Ones, Targe
 from privledger.questions.cells import CategoryCells, Cells, CrossCells, IntervalCells
 from privledger.questions.choice import Choice, LabelChoice
 from privledger.questions.feature_choice import FeatureChoice
+from privledger.questions.groups import WORDS, GroupQuery, Selecting, geometric_law
 from privledger.questions.grown import GrownCells
 from privledger.questions.label_query import LabelQuery
 from privledger.questions.query import Query
@@ -180,18 +183,20 @@ class Claim:
     _question: Any = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        built = BUILDERS[self.asked](example_schema(self.task), **self.parameters)
+        built = BUILDERS[self.asked](self.schema, **self.parameters)
         object.__setattr__(self, "_question", built)
 
     @property
     def schema(self) -> Schema:
         """Of both tables."""
-        return example_schema(self.task)
+        return example_schema(self.task, texts=self.asked == "groups")
 
     @property
     def price(self) -> float:
-        """What the node promises: the range, pure epsilon, or mu."""
+        """What the node promises: the range, pure epsilon, mu, or the delta at `EPSILON`."""
         node = self.mechanism
+        if isinstance(node, PartitionSelection):
+            return delta(node, EPSILON)
         if isinstance(node, Exponential):
             return node.range
         if isinstance(node, PermuteAndFlip | ReportNoisyMax | TopK):
@@ -211,6 +216,11 @@ class Claim:
     def ratio(self, pair: TablePair) -> float:
         """Loss over price on one pair of tables; above one is a fault of privacy."""
         check_pair(pair, self.relation)
+        if isinstance(self.mechanism, PartitionSelection):
+            node, query = self.mechanism, self._question
+            state = query.prepare(node, self.relation)
+            return ratio(naming_delta(node, state, *(
+                query.sketch(rows, state).counts for rows in encoded(pair))), self.price)
         first, second = (self._world(rows) for rows in encoded(pair))
         return ratio(self._loss(*first, *second), self.price)
 
@@ -264,6 +274,44 @@ class Claim:
         """The inverse of `to_json`."""
         return cls(value["name"], value["asked"], value["parameters"], value["task"],
                    from_json(value["mechanism"]), value["relation"])
+
+
+EPSILON = 1.0
+"""At which the delta of named groups is looked at."""
+
+
+def naming_delta(node: PartitionSelection, state: Selecting, *worlds: Mapping[str, int]) -> float:
+    """The hockey-stick divergence at `EPSILON` of what is named of two tables, the larger way.
+
+    Of tables that differ in one group, all others being independent of it; more are infinite. By
+    sums over outcomes in whole steps (geometric noise), or by the closed forms of the noise.
+    """
+    moved = [name for name in {*worlds[0], *worlds[1]}
+             if worlds[0].get(name, 0) != worlds[1].get(name, 0)]
+    less, more = sorted(world.get(name, 0) for world in worlds for name in moved) or (0, 0)
+    if len(moved) > 1 or more - less > 1:
+        return math.inf
+    if not moved:
+        return 0.0
+    if node.noise == "geometric":
+        chances = [_told(geometric_law(node), people, more) for people in (less, more)]
+    else:
+        law = laplace(scale=state.noise) if node.noise == "laplace" else norm(scale=state.noise)
+        each = round(1 / state.grid)
+        # A step of the grid that is shown is half a step of the noise; beyond the last all is one.
+        edges = state.bar - 0.5 + np.linspace(0, more * each + 40 * state.noise, 20_001)
+        chances = [np.append(-np.diff(over, append=0.0), 1 - over[0]) for over in (
+            law.sf(edges - people * each) if people else np.zeros(len(edges))
+            for people in (less, more))]
+    return max(float(np.maximum(0.0, one - math.exp(EPSILON) * other).sum())
+               for one, other in (chances, chances[::-1]))
+
+
+def _told(law: Sequence[int], people: int, most: int) -> Floats:
+    """Chances of every difference of so many people to their draw, then of no name at all."""
+    held = law[:people]
+    shown = [*[0] * (people - len(held)), *held[::-1], *[0] * (most - people), WORDS - sum(held)]
+    return np.array([one / WORDS for one in shown])
 
 
 def _classes(schema: Schema) -> int:
@@ -332,6 +380,10 @@ def _labels(schema: Schema) -> LabelQuery:
     return LabelQuery(Derivation(schema, None))
 
 
+def _groups(schema: Schema) -> GroupQuery:
+    return GroupQuery(Derivation(schema, None), schema.keys[0].name)
+
+
 BUILDERS: Mapping[str, Callable[..., object]] = {
     "choice": _choice, "label choice": _label_choice, "feature choice": _feature_choice,
-    "query": _query, "labels": _labels}
+    "query": _query, "labels": _labels, "groups": _groups}

@@ -46,6 +46,8 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "top-classifier": {"epsilon": 1.0},
     "summary": {"epsilon": 1.0},
     "summary, quantiles": {"epsilon": 1.0, "statistics": ["quantile(size, 0.2)", "median(size)"]},
+    "summary, texts": {"epsilon": 1.0, "delta": 1e-5, "statistics": ["mean(size)"],
+                       "by": ["place"]},
     "sgbdt-classifier": {"epsilon": 1.0}, "sgbdt-regressor": {"epsilon": 1.0},
     "sgbdt-classifier, linear start": {"epsilon": 1.0, "start": "linear"},
     "sgbdt-regressor, linear start": {"epsilon": 1.0, "start": "linear"}}
@@ -53,7 +55,9 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
 
 _OTHERWISE: Mapping[tuple[str, str], Mapping[str, object]] = {
     # Of its settings one is for each relation; the others are refused there.
-    ("private-ensemble-classifier", "replace_label"): {"setting": "pte"}}
+    ("private-ensemble-classifier", "replace_label"): {"setting": "pte"},
+    # Texts have a price under add_remove only.
+    ("summary, texts", "replace_one"): {"by": []}}
 _SAME = 1e-9
 
 

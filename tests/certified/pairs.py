@@ -5,7 +5,7 @@ from __future__ import annotations
 from privledger.errors import InvalidValue
 from privledger.rounding import count
 from privledger.tables.chunk import Rows
-from privledger.tables.encode import encode_features, encode_target
+from privledger.tables.encode import encode_features, encode_keys, encode_target
 from privledger.tables.schema import Schema
 from privledger.tables.values import Json, items, table
 from privledger.testing.lockstep.neighbours import Row, TablePair, pair_columns
@@ -27,7 +27,7 @@ def check_pair(pair: TablePair, relation: str) -> None:
 
 def encoded(pair: TablePair) -> tuple[Rows, Rows]:
     """Both as the guard reads them, without a noise source."""
-    first, second = (Rows(encode_features(one.X, pair.schema), encode_target(
+    first, second = (Rows(encode_keys(one.X, encode_features(one.X, pair.schema)), encode_target(
         one.y, pair.schema, unlabelled=one.unlabelled)) for one in pair.tables())
     return first, second
 

@@ -6,9 +6,16 @@ import math
 from collections.abc import Iterator
 
 from attrs import frozen
+from privledger_learners import group_node
 
 from privledger.graph.additive import Gaussian, Laplace
-from privledger.graph.selection import Exponential, PermuteAndFlip, RandomizedResponse, TopK
+from privledger.graph.selection import (
+    Exponential,
+    PartitionSelection,
+    PermuteAndFlip,
+    RandomizedResponse,
+    TopK,
+)
 from privledger.questions.feature_choice import FeatureChoice, rank_sensitivity
 from privledger.testing.examples import example_schema
 from tests.certified.claims import Claim
@@ -37,6 +44,10 @@ def released_nodes() -> Iterator[Node]:
         yield from _choices(relation)
         yield from _labels(relation)
         yield from _features(relation)
+    for words, node in (("geometric", group_node(1.0, 1e-6)),
+                        ("laplace", PartitionSelection(14.2, 1.0)),
+                        ("gaussian", PartitionSelection(22.0, 4.3, 1, "gaussian"))):
+        yield Node(Claim(f"groups of texts, {words}", "groups", {}, NUMBERS, node, "add_remove"))
     for noise, buckets in ((0.3, 4), (0.8, 4)):
         yield Node(Claim(f"randomised response {noise} of {buckets}", "labels", {}, CLASSES,
                          RandomizedResponse(noise, buckets), "replace_label"))

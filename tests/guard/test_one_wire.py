@@ -55,7 +55,7 @@ def everything(data):
     cells = (labels, q.IntervalCells("x", [0.2, 0.5]), q.LabelledCells(),
              q.IndexCells(np.arange(40) % 3, 3), q.RowsPerPersonCells([1.5]), tree,
              q.MappedCells([labels, q.IntervalCells("x", [0.5])], [0, 1, 2, 0, 1, 2], 3, True),
-             q.NearestCells(["x"], [[0.2], [0.7]]),
+             q.NearestCells(["x"], [[0.2], [0.7]]), q.NamedCells("g", ["mill", "port"]),
              q.CrossCells(labels, tree), q.ResidualCells(score, [0.1]), CoinCells(3, (1, 2, 3)),
              q.TreeCells(bins, [q.Test(0, np.array([0] * 4 + [1] * 5, dtype=np.uint8))], 2))
     blocks = (q.Ones(), q.ColumnValue("x", 0.5, 0.5), q.ClassIs(1), q.TargetShares(),

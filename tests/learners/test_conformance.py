@@ -136,6 +136,7 @@ OTHERS = [
         ("sspe2", {"variant": "paper"}), ("pte", {"second_trees": 3}))),
     (Summary, {"statistics": (mean("size"), count(), quantile("size", [.2, .5])),
                "by": ("colour",), "where": between("size", 0.1, 0.8), "delta": 1e-6}),
+    (Summary, {"statistics": (mean("size"), count()), "by": ("place",), "delta": 1e-5}),
     (Summary, {"statistics": (corr("size", "weight"), count("colour")),
                "relation": "replace_one"}),
     (SGBDTRegressor, {**ROUNDS, "individual_filter": "gdp", "extra_rounds": 5}),

@@ -257,10 +257,98 @@ def test_expressions_refuse_what_means_nothing(make):
     refused(pl.InvalidValue, make)
 
 
-def test_names_that_are_not_public_are_no_groups():
-    schema = pl.Schema("s", (*SCHEMA.columns, pl.Column("city", "text", "key")))
-    with pytest.raises(pl.SchemaError, match="select_groups"):
-        pl.summary(pl.count(), by=["city"]).plan(schema)
+CITIES = pl.Schema("s", (*SCHEMA.columns, pl.Column("city", "text", "key", missing=True)))
+
+
+def in_cities(unit="row", people=None):
+    X, y = table()
+    X["city"] = np.array(["Ulm", "Bonn", "Köln, \"alt\"", None], dtype=object)[
+        np.array([0, 0, 0, 1, 1, 3] * 100)]
+    X["city"][0], X["city"][8:28] = "a village", "Köln, \"alt\""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-2), unit=unit, **(
+        {"people_key": pl.plugins.passing_people_key()} if unit == "person" else {}))
+    return ledger, ledger.protect(X, y, CITIES, people=people), X, y
+
+
+def test_groups_of_texts_are_named_and_then_asked():
+    """Nearly without noise: a group of one is named with probability 1e-5."""
+    ledger, data, X, y = in_cities()
+    ask = pl.summary(pl.mean("pay"), pl.count(), pl.quantile("pay", 0.5), pl.histogram("region"),
+                     by=["city", "region"][:1], where=pl.col("pay") > 50_000, delta=1e-5)
+    answer = ask.run(data, epsilon=LOUD)
+    names = ("Bonn", "Köln, \"alt\"", "Ulm", None)
+    assert [row.group[0] for row in answer.held if row.statistic == "count"] == list(names)
+    for name in names:
+        here = (X["city"] == name if name else ~np.isin(X["city"].astype(str), names[:3])
+                ) & (y > 50_000)
+        assert answer.value("count", city=name) == pytest.approx(here.sum(), abs=0.1)
+        assert answer.value("mean(pay)", city=name) == pytest.approx(y[here].mean(), rel=1e-3)
+        assert answer.value("median(pay)", city=name) == pytest.approx(np.median(y[here]), rel=0.1)
+        assert answer.value("histogram(region)", "north", city=name) == pytest.approx(
+            (here & (X["region"] == "north")).sum(), abs=0.1)
+    assert ledger.verify() == [] and ledger.spent <= LOUD
+    assert "a village" not in str(answer) + repr(list(ledger.state.grants))
+    both = data.ask(pl.summary("count", by=["region", "city"]), epsilon=LOUD, delta=1e-5)
+    assert both.value("count", region="north", city="Ulm") == pytest.approx(
+        ((X["region"] == "north") & (X["city"] == "Ulm")).sum(), abs=0.1)
+
+
+def test_rows_find_the_group_of_their_text():
+    _, data, X, _ = in_cities()
+    made = pl.summary("count", by=["city"], epsilon=LOUD, delta=1e-5).fit(data)
+    found = made.transform({**X, "city": ["Ulm", "nowhere", None, "Bonn"], **{
+        name: X[name][:4] for name in ("age", "region", "job")}})
+    values = [made.answer_.value("count", city=name) for name in ("Ulm", None, None, "Bonn")]
+    assert found[:, 0].tolist() == values
+
+
+def test_people_speak_for_as_many_texts_as_was_said():
+    """Everybody is in both cities: with one each, about half of 100 people name either."""
+    X, y = table(200)
+    X["city"] = np.array(["Ulm", "Bonn"] * 100, dtype=object)
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-2), unit="person",
+                              people_key=pl.plugins.passing_people_key())
+    data = ledger.protect(X, y, CITIES, people=np.repeat(np.arange(100), 2))
+    for most in (1, 2):
+        made = pl.summary("count", by=["city"], groups_per_person=most, epsilon=LOUD, delta=1e-5)
+        assert made.fit(data).names_ == {"city": ("Bonn", "Ulm")}
+        assert made.answer_.value("count", city="Ulm") == pytest.approx(100 / 2, abs=51)
+    refused(pl.InvalidValue, lambda: pl.summary(
+        "count", by=["city"], groups_per_person=0, delta=1e-5).plan(CITIES))
+
+
+@all_cases(("epsilon", "delta", "noise"), [(0.1, 1e-6, "least"), (1.0, 1e-6, "laplace"),
+                                           (1.0, 1e-9, "gaussian"), (5.0, 1e-3, "least")])
+def test_groups_of_texts_cost_what_was_said(epsilon, delta, noise):
+    ask = pl.summary(pl.mean("pay"), pl.var("age"), by=["city"], epsilon=epsilon, delta=delta,
+                     noise=noise)
+    price = pl.epsilon(ask.plan(CITIES), delta)
+    assert 0.97 * epsilon <= price <= epsilon
+    shown = ask.forecast(CITIES, rows=100)
+    assert shown.price <= epsilon and "named are most groups of at least" in shown.assumed
+    ledger = pl.Ledger.create(None, budget=pl.Budget(epsilon, delta))  # and no more than that
+    X, y = table()
+    ask.run(ledger.protect({**X, "city": ["Ulm"] * 600}, y, CITIES))
+    assert ledger.verify() == []
+
+
+@pytest.mark.parametrize(("ask", "kind", "match"), [
+    (lambda: pl.summary("count", by=["city"]), pl.InvalidValue, "delta must be above 0"),
+    (lambda: pl.summary("count(city)", delta=1e-6), pl.SchemaError, "grouped by"),
+    (lambda: pl.summary("histogram(city)", delta=1e-6), pl.SchemaError, "grouped by"),
+    (lambda: pl.summary("count", where=pl.col("city") == "Ulm"), pl.SchemaError, "grouped by"),
+    (lambda: pl.summary("count", by=["city", "city"], delta=1e-6), pl.InvalidValue, "distinct"),
+    (lambda: pl.summary("count", by=["city"], delta=1e-6, relation="replace_one"),
+     pl.errors.UnsupportedNode, "add_remove")])
+def test_what_texts_cannot_be_asked_is_refused(ask, kind, match):
+    refused(kind, lambda: ask().plan(CITIES), match=match)
+
+
+def test_answers_by_texts_are_not_kept():
+    ledger, data, _, _ = in_cities()
+    refused(pl.InvalidValue, lambda: data.ask(pl.summary("count", by=["city"]), epsilon=1.0,
+                                              delta=1e-6, keep=True), match="texts")
+    assert ledger.spent == 0
 
 
 def test_a_chained_comparison_is_refused_with_what_to_write():

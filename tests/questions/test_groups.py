@@ -18,6 +18,7 @@ from scipy.stats import laplace, norm
 import privledger as pl
 from privledger.errors import DataError, InvalidMechanism, RelationMismatch, SchemaError
 from privledger.noise.source import SystemSource
+from privledger.questions import NamedCells
 from privledger.questions.groups import WORDS, GroupCounts, GroupQuery, geometric_law
 from privledger.questions.question import Noise
 from privledger.tables.chunk import Rows
@@ -465,3 +466,30 @@ def test_counts_merge_name_by_name():
     question = GroupQuery(pl.Dataset(SCHEMA, None), "g")
     whole = question.merge(GroupCounts({"a": 2, "b": 1}), GroupCounts({"b": 4}))
     assert whole.counts == Counter(a=2, b=5)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 4)), max_size=30))
+def test_cells_of_names_are_those_of_the_names(pairs):
+    """And a row is in one of them, wherever it stands."""
+    rows = rows_of([code for _, code in pairs])
+    cells = NamedCells("g", ["n3", "never", "n0"])
+    found = cells.index(rows)
+    assert found.tolist() == [{3: 0, 0: 2}.get(code, 3) for _, code in pairs] and cells.count == 4
+    some = np.arange(0, len(pairs), 2)
+    assert cells.index(rows.subset(some)).tolist() == found[some].tolist()
+
+
+@pytest.mark.parametrize("wrong", ["mill", ["a", "a"], [""], [1], None, [b"a"]])
+def test_names_of_cells_are_texts(wrong):
+    refused(pl.InvalidValue, lambda: NamedCells("g", wrong))
+
+
+def test_cells_of_names_need_a_column_of_texts():
+    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 1e-5))
+    data = protect(ledger, np.array(["mill"] * 30, dtype=object))
+    leaf = pl.Laplace(1.0)
+    for name in ("x", "nowhere"):
+        with ledger.request(leaf, data) as session:
+            refused(SchemaError, lambda session=session, name=name: session.release(
+                leaf, data.query((pl.questions.Ones(),), NamedCells(name, ["mill"]))))
+    assert len(data.partition(NamedCells("g", ["mill", "port"]))) == 3

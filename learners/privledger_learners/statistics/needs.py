@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,9 @@ Cells = Any
 """Cells of the guard's questions; None for none."""
 Summand = Any
 """A block of the guard's questions; None for draws."""
+Names = Mapping[str, tuple[str, ...]]
+"""Released names by column of texts."""
+NO_NAMES: Names = {}
 
 
 @frozen(eq=False)
@@ -74,21 +77,27 @@ def column_of(schema: pl.Schema, name: str, kind: str = "") -> tuple[pl.Column, 
                 raise pl.SchemaError(f"column {name!r} is not {kind}")
             return column, "" if column.role == "target" else name
     if any(one.name == name for one in schema.keys):
-        raise pl.SchemaError(f"the names in column {name!r} are not public: release those of "
-                             "enough people with select_groups first, and make them categories")
+        raise pl.SchemaError(f"column {name!r} holds texts, whose names are not public: it can be "
+                             "grouped by (by), and nothing else")
     known = ", ".join(one.name for one in schema.columns if one.role in ("feature", "target"))
     raise pl.SchemaError(f"no feature or target column {name!r}; there are: {known}")
 
 
-def axis_of(schema: pl.Schema, name: str, edges: Sequence[float] | None = None) -> Axis:
-    """Cells per category, or per interval of a numeric column between public edges."""
+def axis_of(schema: pl.Schema, name: str, edges: Sequence[float] | None = None,
+            names: Names = NO_NAMES) -> Axis:
+    """Cells per category, per interval of a numeric column between public edges, or per released
+    name of a column of texts; there the last one, None, has the rows of all other names."""
+    if edges is None and name in texts_of(schema, (name,)):
+        known = names.get(name, ())
+        cells: Cells = pl.questions.NamedCells(name, known)
+        return Axis(name, cells, (*known, None), (True,) * cells.count)
     column, key = column_of(schema, name)
     if column.kind == "categorical":
         if edges is not None:
             raise pl.InvalidValue("edges", name, "left out: a categorical column has a cell for "
                                                  "each category of its schema")
         labels: Group = tuple(column.labels.tolist()) + ((None,) if key else ())
-        cells: Cells = pl.questions.CategoryCells(key, len(labels))
+        cells = pl.questions.CategoryCells(key, len(labels))
         empty = bool(key)
     elif edges is None:
         raise pl.InvalidValue("edges", name, "given for a numeric column: pl.cut(column, edges), "
@@ -101,13 +110,20 @@ def axis_of(schema: pl.Schema, name: str, edges: Sequence[float] | None = None) 
     return Axis(name, cells, labels, shown)
 
 
-def groups_of(schema: pl.Schema, by: Iterable[str | Cut]) -> tuple[Axis, ...]:
-    """One axis for each column that rows are grouped by."""
+def texts_of(schema: pl.Schema, by: Iterable[str | Cut]) -> tuple[str, ...]:
+    """Those columns that hold texts: which groups there are is released before all else."""
+    known = {column.name for column in schema.keys}
+    return tuple(one for one in by if isinstance(one, str) and one in known)
+
+
+def groups_of(schema: pl.Schema, by: Iterable[str | Cut],
+              names: Names = NO_NAMES) -> tuple[Axis, ...]:
+    """One axis for each column that rows are grouped by; those of texts by their released names."""
     axes = tuple(axis_of(schema, one.column, one.edges) if isinstance(one, Cut)
-                 else axis_of(schema, one) for one in by)
-    names = [axis.name for axis in axes]
-    if len(set(names)) < len(names):
-        raise pl.InvalidValue("by", ", ".join(names), "distinct columns")
+                 else axis_of(schema, one, None, names) for one in by)
+    held = [axis.name for axis in axes]
+    if len(set(held)) < len(held):
+        raise pl.InvalidValue("by", ", ".join(held), "distinct columns")
     return axes
 
 
@@ -224,7 +240,7 @@ def cells_of(axes: Sequence[Axis], where: Chosen | None) -> Cells:
     if where is None and len(axes) < 2:
         return axes[0].cells if axes else None
     parts = [axis.cells for axis in axes] + list(where.cells if where is not None else ())
-    size, combinations = size_of(axes), math.prod(int(part.count) for part in parts)
+    size, combinations = size_of(axes), combinations_of(axes, where)
     if combinations > MOST_CELLS:
         raise pl.InvalidValue("by and where", combinations, f"at most {MOST_CELLS} combinations "
                               "of cells: group by fewer columns, or compare fewer")
@@ -233,6 +249,11 @@ def cells_of(axes: Sequence[Axis], where: Chosen | None) -> Cells:
         return pl.questions.MappedCells(parts, numbers, size)
     table = np.where(where.kept[None, :], numbers[:, None], size)
     return pl.questions.MappedCells(parts, table.ravel(), size + 1, True)
+
+
+def combinations_of(axes: Sequence[Axis], where: Chosen | None) -> int:
+    """Combinations of the axes, and of the columns that `where` compares."""
+    return size_of(axes) * math.prod(int(part.count) for part in (where.cells if where else ()))
 
 
 def size_of(axes: Sequence[Axis]) -> int:
@@ -313,8 +334,13 @@ def bounds_of(schema: pl.Schema, one: Statistic) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def keys_of(schema: pl.Schema, statistics: Sequence[Statistic]) -> dict[Statistic, Key]:
-    """The question that answers each statistic; several share one where one answers them all."""
+def keys_of(schema: pl.Schema, statistics: Sequence[Statistic],
+            many: int = MANY) -> dict[Statistic, Key]:
+    """The question that answers each statistic; several share one where one answers them all.
+
+    Args:
+        many: so many quantiles of a column are read from one distribution.
+    """
     moments = {(one.columns[0], *bounds_of(schema, one)) for one in statistics
                if one.kind in MOMENTS}
     named = {name for name, _, _ in moments}
@@ -333,7 +359,7 @@ def keys_of(schema: pl.Schema, statistics: Sequence[Statistic]) -> dict[Statisti
             whole = column_of(schema, columns[0])[0].integer and all(
                 bound.is_integer() for bound in bounds)
             found[one] = (Key("quantile", columns, *bounds, quantiles=one.quantiles, whole=whole)
-                          if len(one.quantiles) < MANY
+                          if len(one.quantiles) < many
                           else Key("ranks", columns, *bounds, whole=whole))
         elif one.kind == "corr":
             found[one] = Key("products", columns)
@@ -367,14 +393,19 @@ def _noise_of_count(schema: pl.Schema, key: Key) -> int:
 
 
 def needs_of(schema: pl.Schema, statistics: Sequence[Statistic], by: Sequence[str | Cut],
-             where: Predicate | None) -> tuple[dict[Statistic, Key], dict[Key, Need]]:
+             where: Predicate | None,
+             names: Names = NO_NAMES) -> tuple[dict[Statistic, Key], dict[Key, Need]]:
     """Which question answers each statistic, and what each asks.
+
+    Args:
+        names: released ones. Quantiles of their groups are read from a distribution: a plan holds
+            no draw for each group where it does not know how many there are.
 
     Raises:
         SchemaError, InvalidValue: it cannot be asked of such a table.
     """
-    groups, kept = groups_of(schema, by), chosen(schema, where)
-    keys = keys_of(schema, statistics)
+    groups, kept = groups_of(schema, by, names), chosen(schema, where)
+    keys = keys_of(schema, statistics, 1 if texts_of(schema, by) else MANY)
     text = "".join([f" by {', '.join(map(str, by))}" if by else "",
                     f" where {kept.text}" if kept is not None else ""])
     needs: dict[Key, Need] = {}

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 import privledger as pl
 from privledger_learners.estimator import PrivateLearner, Relation, check_number
+from privledger_learners.group_selection import group_node
 from privledger_learners.scikit import check_is_fitted
 from privledger_learners.statistics import expressions
 from privledger_learners.statistics.answers import (
@@ -31,14 +32,18 @@ from privledger_learners.statistics.expressions import (
 from privledger_learners.statistics.needs import (
     COARSE,
     FINE,
+    MOST_CELLS,
     Axis,
     Key,
+    Names,
     Need,
     cells_of,
+    combinations_of,
     groups_of,
     needs_of,
     rank_axis,
     size_of,
+    texts_of,
 )
 from privledger_learners.statistics.recipes import Told, joined, numbers, rows_of
 
@@ -56,6 +61,7 @@ class Recipe:
     Attributes:
         plan: all its nodes. leaves: of every question; of draws one for each. kind: `laplace` or
             `gaussian`, of what is added up.
+        naming: of every column of texts, what releases the names of its groups.
     """
 
     plan: pl.Node
@@ -66,6 +72,7 @@ class Recipe:
     statistics: tuple[Statistic, ...]
     relation: str
     schema: pl.Schema = field(repr=False)
+    naming: Mapping[str, pl.nodes.PartitionSelection]
 
     def scale(self, key: Key) -> float:
         """Of the noise of one entry of an answer: parameter, or standard deviation."""
@@ -83,7 +90,9 @@ class Summary(PrivateLearner):
     Args:
         statistics: such as `pl.mean("pay")`, or texts, "mean(pay)"; none for a description of
             the table: rows, the mean of each number, a histogram of each category.
-        by: categorical columns, and `pl.cut(column, edges)` of numeric ones.
+        by: categorical columns, `pl.cut(column, edges)` of numeric ones, and columns of texts:
+            names of enough people are released first, as one question more, with a delta above 0.
+        groups_per_person: names in a column of texts that one person speaks for, at most; public.
         where: a public predicate of the rows that count, such as `pl.between("age", 30, 60)`.
         epsilon, delta: what one run may cost. With delta 0 noise is Laplace's; above 0 Gaussian
             where that is less, which is from about nine questions on.
@@ -97,6 +106,7 @@ class Summary(PrivateLearner):
 
     Attributes:
         answer_: an `AnswerTable`. receipt_: the ledger's head after the fit.
+        names_: released names by column of texts, where `by` has such.
         ledger_, data_: not pickled.
     """
 
@@ -114,6 +124,7 @@ class Summary(PrivateLearner):
         epsilon: float = 1.0,
         delta: float = 0.0,
         noise: str = "least",
+        groups_per_person: int = 1,
         schema: pl.Schema | None = None,
         relation: Relation = "add_remove",
         mode: str = "private",
@@ -126,6 +137,7 @@ class Summary(PrivateLearner):
         self.epsilon = epsilon
         self.delta = delta
         self.noise = noise
+        self.groups_per_person = groups_per_person
         self.schema = schema
         self.relation = relation
         self.mode = mode
@@ -186,50 +198,81 @@ class Summary(PrivateLearner):
                                                        "gaussian")
         best = None
         for kind in kinds if self.delta > 0 else ("laplace",):
-            made = self._priced(kind, keys, needs, statistics, schema)
+            made = self._priced(kind, keys, needs, statistics, schema, {})
             loudness = _loudness(made)
             if best is None or loudness < best[0]:
                 best = loudness, made
         assert best is not None
-        return best[1]
+        if not texts_of(schema, self.by):
+            return best[1]
+        kind = best[1].kind
+        return self._priced(kind, keys, needs, statistics, schema,
+                            self._naming(schema, needs, kind))
+
+    def _naming(self, schema: pl.Schema, needs: Mapping[Key, Need],
+                kind: str) -> dict[str, pl.nodes.PartitionSelection]:
+        """What names groups of texts: a question beside the others; of delta all that no Gaussian
+        noise needs."""
+        texts = texts_of(schema, self.by)
+        part = self.epsilon / (math.fsum(need.share for need in needs.values()) + len(texts))
+        delta = self.delta * (0.5 if kind == "gaussian" else 0.99) / max(len(texts), 1)
+        return {name: group_node(part, delta, self.groups_per_person) for name in texts}
 
     def _priced(self, kind: str, keys: Mapping[Statistic, Key], needs: Mapping[Key, Need],
-                statistics: tuple[Statistic, ...], schema: pl.Schema) -> Recipe:
+                statistics: tuple[Statistic, ...], schema: pl.Schema,
+                naming: Mapping[str, pl.nodes.PartitionSelection]) -> Recipe:
         """With the least noise of this kind that epsilon and delta pay for."""
         whole = math.fsum(need.share for need in needs.values())
 
         def made(noise: float) -> Recipe:
             leaves: dict[Key, pl.Node] = {}
-            nodes: list[pl.Node] = []
+            nodes: list[pl.Node] = [*naming.values()]
             for key, need in needs.items():
                 part = need.share / whole
                 leaf, node = _leaf(need, kind, noise, part, self.relation, pure=not self.delta)
                 leaves[key] = leaf
                 nodes.append(node)
             plan = nodes[0] if len(nodes) == 1 else pl.Sequential(nodes)
-            return Recipe(plan, keys, needs, leaves, kind, statistics, self.relation, schema)
+            return Recipe(plan, keys, needs, leaves, kind, statistics, self.relation, schema,
+                          naming)
 
         if kind == "gaussian":
             return made(pl.calibrate(lambda noise: made(noise).plan, self.epsilon, self.delta,
                                      self.relation))
-        noise = _BELOW / self.epsilon
-        price = pl.epsilon(made(noise).plan, 0.0, self.relation)
+        left, delta = self.epsilon * whole / (whole + len(naming)), self.delta if naming else 0.0
+        noise = _BELOW / left
+        price = pl.epsilon(made(noise).plan, delta, self.relation)
         while price > self.epsilon:  # parts of a partition cost twice where a record is replaced
-            noise *= price / self.epsilon * _BELOW
-            price = pl.epsilon(made(noise).plan, 0.0, self.relation)
+            noise *= (price - self.epsilon + left) / left * _BELOW
+            price = pl.epsilon(made(noise).plan, delta, self.relation)
         return made(noise)
 
     def _learn(self, data: pl.Dataset, schema: pl.Schema) -> None:
         recipe = self._recipe(schema)
 
         def ask(session: pl.Session) -> dict[Key, Told]:
-            return {key: _told(session.release, data, recipe, key) for key in recipe.needs}
+            named = recipe if not recipe.naming else evolve(recipe, needs=needs_of(
+                schema, recipe.statistics, tuple(self.by), self.where,
+                self._names(session, data, recipe))[1])
+            return {key: _told(session.release, data, named, key) for key in named.needs}
 
         self._keep(recipe, schema, self._granted(data, recipe.plan, ask), False)
 
+    def _names(self, session: pl.Session, data: pl.Dataset, recipe: Recipe) -> Names:
+        """Released names of every column of texts: the largest ones, where a table of cells has no
+        place for more."""
+        others = max(combinations_of(need.axes, need.where) for need in recipe.needs.values())
+        most = int((MOST_CELLS / others)**(1 / len(recipe.naming))) - 1
+        self.names_ = {}
+        for name, node in recipe.naming.items():
+            found = session.release(node, data.groups(name))
+            largest = np.sort(np.argsort(-found.counts, kind="stable")[:most])
+            self.names_[name] = tuple(found.names[place] for place in largest)
+        return self.names_
+
     def _keep(self, recipe: Recipe, schema: pl.Schema, told: Mapping[Key, Told],
               recalled: bool) -> None:
-        groups = groups_of(schema, self.by)
+        groups = groups_of(schema, self.by, getattr(self, "names_", {}))
         rows = rows_of(recipe.statistics, groups, recipe.keys, told)
         self.schema_ = schema
         self.answer_ = AnswerTable([axis.name for axis in groups], rows, float(self.epsilon),
@@ -262,9 +305,9 @@ class Summary(PrivateLearner):
     def _recalled(self, table: pl.Dataset, labels: Mapping[str, str] | None) -> AnswerTable:
         schema = table.schema
         recipe = self._recipe(schema)
-        if any(key.kind in ("quantile", "ranks") for key in recipe.needs):
-            raise pl.InvalidValue("keep", True, "False with quantiles: a draw is paid for each "
-                                                "time")
+        if recipe.naming or any(key.kind in ("quantile", "ranks") for key in recipe.needs):
+            raise pl.InvalidValue("keep", True, "False with quantiles and groups of texts: each is "
+                                                "paid for each time")
         free: list[bool] = []
 
         def release(leaf: pl.Node, query: object) -> object:
@@ -283,21 +326,25 @@ class Summary(PrivateLearner):
 
         Args:
             rows: a public number of rows; None for the schema's. Shared evenly by the groups,
-                where means are spread evenly over their bounds and lie near one of them.
+                where means are spread evenly over their bounds and lie near one of them. With a
+                column of texts, rows of one group; None for unknown.
         """
         known = self._known(schema)
         changed = {name: value for name, value in (("epsilon", epsilon), ("delta", delta))
                    if value is not None}
         asker = type(self)(**{**self.get_params(deep=False), **changed})
         recipe = asker._recipe(known)
-        if rows is None:
+        if rows is None and not recipe.naming:
             rows = known.rows_for(asker.relation)
         if rows is not None:
             check_number("rows", rows, 0.0, 1e15)
-        groups = sum(1 for _ in numbers(groups_of(known, asker.by)))
+        groups = sum(1 for _ in numbers(groups_of(known, asker.by))) or 1
         each = None if rows is None else max(float(rows) / groups, 1.0)
         lines = tuple(line for one in recipe.statistics for line in _expected(one, recipe, each))
-        assumed = (f"in each of {groups} groups; half widths of 95 % intervals, at the least "
+        where = f"in each of {groups} groups" if not recipe.naming else "; ".join(
+            f"{name}: named are most groups of at least {math.ceil(node.threshold)} people, or rows"
+            for name, node in recipe.naming.items())
+        assumed = (f"{where}; half widths of 95 % intervals, at the least "
                    "favourable mean, and for the sample at a spread of 1/sqrt(12) of the range")
         return AnswerForecast(recipe.plan, pl.epsilon(recipe.plan, asker.delta, asker.relation),
                               float(asker.delta), lines, assumed)
@@ -345,15 +392,17 @@ class Summary(PrivateLearner):
         """
         check_is_fitted(self, "answer_")
         answer: AnswerTable = self.answer_
-        names = list(dict.fromkeys((row.statistic, row.cell) for row in answer.held))
+        cells = list(dict.fromkeys((row.statistic, row.cell) for row in answer.held))
         values = {(row.group, row.statistic, row.cell): row.value for row in answer.held}
         encoded = pl.encode_features(X, self.schema_, strict=False)
-        labels = [_labels(axis, encoded, one) for axis, one in zip(
-            groups_of(self.schema_, self.by), self.by, strict=True)]
-        found = [[values.get((tuple(each[row] for each in labels), *name)) for name in names]
+        names = getattr(self, "names_", {})
+        labels = [_texts(axis, X) if axis.name in names else _labels(axis, encoded, one)
+                  for axis, one in zip(groups_of(self.schema_, self.by, names), self.by,
+                                       strict=True)]
+        found = [[values.get((tuple(each[row] for each in labels), *name)) for name in cells]
                  for row in range(encoded.n_rows)]
         return np.array([[math.nan if one is None else one for one in row] for row in found],
-                        dtype=float).reshape(encoded.n_rows, len(names))
+                        dtype=float).reshape(encoded.n_rows, len(cells))
 
     def claimed(self, schema: pl.Schema | None = None) -> tuple[pl.ClaimStep, ...]:
         """No paper claims anything here: the sound cost of each question, and of all."""
@@ -498,6 +547,12 @@ def _expected(one: Statistic, recipe: Recipe, rows: float | None
     else:
         weights = (1.0,)
     return [(one.name, intervals.sum_half_width(weights, scale, kind), None, rows)]
+
+
+def _texts(axis: Axis, X: Any) -> list[object]:
+    """What each row's cell of a column of texts is called: a released name, or None."""
+    known = set(axis.labels)
+    return [cell if cell in known else None for cell in list(X[axis.name])]
 
 
 def _labels(axis: Axis, encoded: Any, one: str | Cut) -> list[object]:

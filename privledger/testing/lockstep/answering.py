@@ -12,6 +12,7 @@ from privledger.graph import Correlated
 from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from privledger.graph.selection import RandomizedResponse, TopK
 from privledger.questions.choice import Choice
+from privledger.questions.groups import GroupQuery
 from privledger.questions.label_query import Respond
 from privledger.questions.noise_stream import CorrelatedSum
 from privledger.questions.options import Picked
@@ -30,6 +31,7 @@ from privledger.testing.lockstep.kept import (
     Responses,
     Words,
 )
+from privledger.testing.lockstep.naming import named_again
 from privledger.testing.lockstep.tap import unit_within
 
 AROUND = (RecordedCoins, Words)
@@ -60,6 +62,8 @@ def answered_again(place: int, real: Release, quiet: Release, twin: Release) -> 
         why = (_sets if isinstance(real.mechanism, TopK) else _choices)(real, quiet, twin)
     elif isinstance(real.question, Respond):
         why = _labels(real, quiet, twin)
+    elif isinstance(real.question, GroupQuery):
+        why = next(filter(None, map(named_again, (real, quiet, twin))), "")
     else:
         yield Broken("", place, f"no lock replays {type(real.question).__name__}")
     if why:

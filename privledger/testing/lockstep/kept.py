@@ -139,6 +139,18 @@ class Added:
     longest: float = 0.0
 
 
+@frozen(eq=False)
+class GroupSizes:
+    """Groups as they are before noise.
+
+    Attributes:
+        people: how many speak for each. least: the noisy number from which on a group is named.
+    """
+
+    people: dict[str, int]
+    least: float
+
+
 @define(eq=False)
 class Release:
     """One release: what was asked, what was charged, what was drawn, and what was said.
@@ -152,6 +164,7 @@ class Release:
         truth: what the guard itself answered; `answer`: what the learner was handed.
         failed: class of the error, or an empty text.
         added: what each adds, once for each time that sums were made; in runs without noise.
+        counted: sizes of groups, once for each time that groups were named.
     """
 
     grant: int
@@ -164,6 +177,7 @@ class Release:
     answer: object = None
     failed: str = ""
     added: list[Added] = Factory(list)
+    counted: list[GroupSizes] = Factory(list)
 
 
 @define(eq=False)

@@ -15,7 +15,14 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 
 from privledger.accounting import UNITS, Relation, check_relation
-from privledger.errors import InvalidValue, PrivledgerError
+from privledger.errors import (
+    InvalidValue,
+    PrivledgerError,
+    RelationMismatch,
+    SchemaError,
+    UnsupportedNode,
+    public_name,
+)
 from privledger.ledger import Budget
 from privledger.ledger.filters import KINDS
 from privledger.noise.seeded import Generator, generator, repeatable
@@ -43,7 +50,9 @@ def _far(fitting: Fitting, table: Example, rng: Generator) -> Iterator[Broken]:
     real, again = replays(fitting, table, rng, reread=True)
     yield from real.wrong
     yield from (Broken("P5", -1, why) for why in real.samples)
-    if real.failed:
+    if real.failed in REFUSALS and all(one.failed for one in real.releases):
+        yield Broken("", -1, f"the fit on the example is refused: {real.failed}")
+    elif real.failed:
         yield Broken("P1", -1, f"the fit on the example fails: {real.failed}")
     steady = steady_of(real, again(table))
     if any(one.vectors for one in real.grants) and any(map(samples_of, real.releases)):
@@ -82,6 +91,9 @@ def _charges(fitting: Fitting, table: Example) -> Iterator[Broken]:
 
 MOST_ROWS = 400
 """Of a searched table: every lock fits it three times."""
+
+REFUSALS = {public_name(kind) for kind in (UnsupportedNode, RelationMismatch, SchemaError)}
+"""Of a fit that is not for such tables. It released nothing, so no premise is broken, or holds."""
 
 FIRST_PLAIN = 20
 """Pairs of plain tables that are always looked at, whatever the time."""
@@ -304,7 +316,10 @@ def _besides(audit: Audit, pair: Pair, table: Example, rng: Generator) -> bool:
         table = in_crowds(table, rng)
     for found in chain(_far(fitting, table, rng), _charges(fitting, table),
                        losers_told(fitting, table, rng), probed(fitting, table, rng)):
-        audit.broke(found, pair, 0)
+        if found.premise:
+            audit.broke(found, pair, 0)
+        else:
+            audit.unknown = audit.unknown or found
         return True
     if not audit.plain:
         return False

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from privledger.accounting import Relation
 from privledger.noise.seeded import Generator
 from privledger.tables.schema import Column, Schema
-from privledger.testing.examples import Example, extremes, same_records, worst_pair
+from privledger.testing.examples import (
+    Example,
+    extremes,
+    listed_values,
+    read_columns,
+    same_records,
+    worst_pair,
+)
 from privledger.testing.structure import table_probes
 
 Cell: TypeAlias = float | int | str | bool | None
@@ -59,13 +66,13 @@ class TablePair:
 
 
 def pair_columns(schema: Schema) -> tuple[Column, ...]:
-    """Features in their order, and the target last, where there is one."""
-    return (*schema.features, *(one for one in schema.columns if one.role == "target"))
+    """Features in their order, texts, and the target last, where there is one."""
+    return (*read_columns(schema), *(one for one in schema.columns if one.role == "target"))
 
 
 def rows_of(example: Example) -> list[Row]:
     """Every record of a table as a row."""
-    columns = [*(example.X[column.name] for column in example.schema.features), example.y]
+    columns = [*(example.X[column.name] for column in read_columns(example.schema)), example.y]
     plain = [[(None if isinstance(cell, float) and cell != cell else cell)
               for cell in np.asarray(column).tolist()] for column in columns]
     return list(zip(*plain, strict=True))
@@ -91,7 +98,8 @@ def _columns(schema: Schema, rows: Sequence[Row], often: Sequence[int]) -> Examp
     order = np.repeat(np.arange(len(rows)), often)
     arrays = [_array(column, [row[place] for row in rows])[order]
               for place, column in enumerate(pair_columns(schema))]
-    named = {column.name: array for column, array in zip(schema.features, arrays, strict=False)}
+    named = {column.name: array
+             for column, array in zip(read_columns(schema), arrays, strict=False)}
     unlabelled = any(row[-1] is None for row in rows)
     return Example(schema, named, arrays[-1], unlabelled)
 
@@ -103,10 +111,11 @@ Pair = tuple[Example, Example]
 
 def any_value(column: Column, rng: Generator, *, missing: bool = True) -> Cell:
     """A value of one column: mostly an end or the middle; none, where that may be."""
-    if missing and column.missing and column.role == "feature" and rng.random() < 0.15:
+    if missing and column.missing and column.role != "target" and rng.random() < 0.15:
         return None
-    if column.kind == "categorical":
-        cell: Cell = column.categories[int(rng.integers(0, len(column.categories)))]
+    if column.kind != "numeric":
+        names = listed_values(column)
+        cell: Cell = names[int(rng.integers(0, len(names)))]
         return cell
     share = (0.0, 0.0, 1.0, 1.0, 0.5, 0.25, 0.75, rng.random())[int(rng.integers(0, 8))]
     value = column.lower + share * (column.upper - column.lower)
@@ -115,9 +124,9 @@ def any_value(column: Column, rng: Generator, *, missing: bool = True) -> Cell:
 
 def corner(base: Example, rng: Generator, target: Any = None) -> Example:
     """One record, at the corners of the public bounds, sometimes inside them or missing."""
-    X = {column.name: _array(column, [any_value(column, rng, missing=column.kind == "numeric")]
+    X = {column.name: _array(column, [any_value(column, rng, missing=column.kind != "categorical")]
                              ).astype(base.X[column.name].dtype)
-         for column in base.schema.features}
+         for column in read_columns(base.schema)}
     y = np.empty(1, dtype=base.y.dtype)
     y[0] = any_value(base.schema.target, rng) if target is None else target
     return evolve(base, X=X, y=y)

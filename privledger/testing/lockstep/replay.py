@@ -51,7 +51,15 @@ from privledger.testing.fitting import (
     protect_example,
     recording,
 )
-from privledger.testing.lockstep.kept import Added, Broken, Grant, RecordedRun, Release
+from privledger.testing.lockstep.kept import (
+    Added,
+    Broken,
+    Grant,
+    GroupSizes,
+    RecordedRun,
+    Release,
+)
+from privledger.testing.lockstep.naming import counted_groups
 from privledger.testing.lockstep.sampling import counted_sample
 from privledger.testing.lockstep.shown import watched
 from privledger.testing.lockstep.tap import Steering, Tap
@@ -196,6 +204,7 @@ class Recorder(Observer):
     inside: int = 0
     tables: list[Dataset] = field(factory=list)
     added: list[Added] = field(factory=list)
+    counted: list[GroupSizes] = field(factory=list)
 
     def opened(self, ledger: object) -> None:
         """Every ledger made meanwhile draws from the tap."""
@@ -212,6 +221,7 @@ class Recorder(Observer):
         assert isinstance(granted, GrantedPlan)
         log, place = granted._inside.log, len(self.releases)
         noted, drawn, added = len(log), len(self.tap.draws), len(self.added)
+        counted = len(self.counted)
         asked = self.digester.of(mechanism, query, sorted(named.items()))
         one = Release(self._grant(granted), asked, query, mechanism)
         self.releases.append(one)
@@ -224,6 +234,7 @@ class Recorder(Observer):
         finally:
             self.inside -= 1
             one.draws, one.added = self.tap.draws[drawn:], self.added[added:]
+            one.counted = self.counted[counted:]
             one.charged = charged_since(log, noted)
             one.digest += self.digester.of(one.charged)
         one.answer = one.truth
@@ -277,7 +288,7 @@ class Fitting:
             table.n_records, people_of(table), table.people is not None)
         watching = watched(recorder.added) if tap.quiet else nullcontext()
         with (repeatable(self.seed), _observing(recorder), watching, counted_sample(run.samples),
-              recording() as asked):
+              counted_groups(recorder.counted), recording() as asked):
             try:
                 fitted = self.fitted(table)
             except Exception as error:
@@ -364,9 +375,12 @@ def rows_in(data: Dataset) -> Counter[bytes]:
     vault: Vault = _vault_of(data._vault)
     with vault.open(Pass(vault.identity, vault._guardian)) as rows:
         assert isinstance(rows, Rows)
+        texts = [[(*key.names, "")[code] for code in key.codes]  # -1, for none, is the last
+                 for key in rows.features.keys.values()]
         columns = [*rows.features.arrays, *([] if rows.target is None else [rows.target])]
         table = np.stack([np.asarray(one, dtype=np.float64) for one in columns], axis=1)
-    return Counter(row.tobytes() for row in table)
+    return Counter(row.tobytes() + repr(told).encode()
+                   for row, *told in zip(table, *texts, strict=True))
 
 
 def grant_of(session: GrantedPlan) -> Grant:

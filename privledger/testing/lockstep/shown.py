@@ -21,6 +21,7 @@ from privledger.graph.additive import DiscreteGaussian, DiscreteLaplace, Gaussia
 from privledger.graph.correlated import moved_squared
 from privledger.graph.selection import (
     Exponential,
+    PartitionSelection,
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
@@ -54,6 +55,7 @@ from privledger.testing.lockstep.laws import (
     selection_loss,
     set_loss,
 )
+from privledger.testing.lockstep.naming import moved_groups
 from privledger.testing.lockstep.sampling import samples_of
 
 LEAST = 1e-7
@@ -93,6 +95,8 @@ def shown_trace(real: Release, quiet: Release, twin: Release) -> Shown:
     node = real.charged[0][1] if real.charged else real.mechanism
     if isinstance(node, _NUMERIC):
         return _of_numbers(node, real, quiet, twin)
+    if isinstance(node, PartitionSelection):
+        return _of_groups(node, quiet, twin)
     drawn = main_draws(quiet), main_draws(twin)
     if not drawn[0] or not drawn[1]:
         return Shown()
@@ -124,6 +128,17 @@ def _of_numbers(node: object, real: Release, quiet: Release, twin: Release) -> S
     if isinstance(node, Laplace | DiscreteLaplace):
         return Shown(loss, loss, 0.0, ratio)
     return Shown(math.inf, math.inf, squared, ratio) if len(hit) else Shown()
+
+
+def _of_groups(node: PartitionSelection, quiet: Release, twin: Release) -> Shown:
+    """Of the groups that both tables have, and of those that show by the threshold's failure."""
+    both, alone, furthest = moved_groups(quiet, twin)
+    if furthest > 1:
+        return Shown(why="one record moves a group by more than one")
+    ratio, gaussian = (both + alone) / node.groups_per_person, node.noise == "gaussian"
+    loss = math.inf if alone or (gaussian and both) else both / node.scale
+    return Shown(loss, loss, both / node.scale**2 if gaussian else 0.0,
+                 math.sqrt(ratio) if gaussian else ratio)
 
 
 def _over_price(node: object, loss: float, squared: float) -> float:

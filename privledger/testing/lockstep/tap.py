@@ -166,11 +166,12 @@ class Tap:
         return "NOT PRIVATE (a lock's tap)"
 
     def integers64(self, size: int) -> NDArray[np.uint64]:
-        """As `NoiseSource.integers64`; a record that both runs have gets the same word."""
+        """As `NoiseSource.integers64`; a record that both runs have gets the same word, and so
+        has each group of a person: the person that differs has the last ones."""
         fresh = self._source.integers64(size)
         told = self._told(Words)
         if told is not None:
-            fresh = _shared(told.result, fresh)
+            fresh = _shared(told.result, fresh, most=size)
         return self._keep(Words(fresh), fresh)
 
     def gaussian(self, sigma: object, size: int) -> Ints:
@@ -311,9 +312,13 @@ class Tap:
         return said.copy()
 
 
-def _shared(told: NDArray[S], fresh: NDArray[S]) -> NDArray[S]:
-    """What records of both runs got before; the record that differs comes last."""
-    if abs(len(told) - len(fresh)) > 1:
+def _shared(told: NDArray[S], fresh: NDArray[S], most: int = 1) -> NDArray[S]:
+    """What records of both runs got before; the record that differs comes last.
+
+    Args:
+        most: in so many places the runs may differ in length.
+    """
+    if abs(len(told) - len(fresh)) > most:
         return fresh
     both = min(len(told), len(fresh))
     fresh[:both] = told[:both]

@@ -15,7 +15,7 @@ from attrs import define, evolve, field, frozen
 from privledger.noise.seeded import Generator as Rng
 from privledger.noise.seeded import generator
 from privledger.tables.schema import Column, Schema
-from privledger.testing.examples import Example, ends
+from privledger.testing.examples import Example, ends, listed_values
 from privledger.testing.lockstep.neighbours import (
     Cell,
     Row,
@@ -131,7 +131,7 @@ def _ladder_pairs(schema: Schema, relation: str) -> list[TablePair]:
 def _ladders(schema: Schema) -> Iterator[tuple[list[Row], Row, Row]]:
     """Rows whose targets rise with a feature or more, the others constant; a record that is
     above all, but below all in one feature; and one the other way round."""
-    target, features = pair_columns(schema)[-1], schema.features
+    target, features = pair_columns(schema)[-1], pair_columns(schema)[:-1]
     steps: Sequence[Cell] = (
         [target.lower + (target.upper - target.lower) * step / _STEPS for step in range(_STEPS)]
         if target.kind == "numeric" else target.categories[:-1])
@@ -152,7 +152,8 @@ def _share(column: Column, step: int, steps: int) -> Cell:
     """A value strictly inside the bounds, rising with the step; a category as the target's."""
     if column.kind == "numeric":
         return column.lower + (column.upper - column.lower) * (step + 1) / (steps + 1)
-    cell: Cell = column.categories[step * len(column.categories) // steps]
+    names = listed_values(column)
+    cell: Cell = names[step * len(names) // steps]
     return cell
 
 
@@ -216,7 +217,7 @@ def _middle(column: Column) -> Cell:
     if column.kind == "numeric":
         half = (column.lower + column.upper) / 2
         return float(round(half)) if column.integer else half
-    cell: Cell = column.categories[len(column.categories) // 2]
+    cell: Cell = listed_values(column)[len(listed_values(column)) // 2]
     return cell
 
 
