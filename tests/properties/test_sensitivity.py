@@ -158,6 +158,26 @@ def test_laplace_noise_covers_every_neighbour(make_ledger, relation, classes, se
             assert loss <= pl.epsilon(mechanism)
 
 
+@pytest.mark.parametrize("classes", [False, True], ids=["regression", "classes"])
+def test_a_block_contributes_less_than_nothing_where_it_says_so(make_ledger, classes):
+    """An unsigned block that did would move by twice what it is priced for."""
+    schema = CLASSES if classes else SCHEMA
+    signs = {}
+    for seed in range(8):
+        rng = np.random.default_rng([seed, 3, classes])
+        X, y = random_table(rng, 30, classes)
+        rows = as_rows(X, y, schema)
+        for query, shares in queries(make_ledger().protect(X, y, schema), rng):
+            mechanism = pl.Gaussian(9.0, shares if len(shares) > 1 else ())
+            state = query.prepare(mechanism, "replace_one")
+            for block, values in zip(query.blocks, query.contributions(rows, state), strict=True):
+                least = 0.0 if values is None else float(values.min(initial=0.0))
+                signs.setdefault((type(block), block.signed), []).append(least < 0)
+    for (kind, signed), negative in signs.items():
+        assert any(negative) is signed, kind.__name__
+    assert {signed for _, signed in signs} == {False, True} and len(signs) > 6
+
+
 def test_a_declared_sensitivity_below_the_derived_one_is_refused(guarded):
     data = guarded[1]
     for query, bound in ((data.count(), 1.0), (data.sum("size"), 1.0),
