@@ -10,6 +10,8 @@ from privledger_learners import (
     PrivateKMeans,
     PrivatePCA,
 )
+from privledger_learners.naive_bayes import ClassMoments
+from scipy.stats import norm
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
@@ -54,6 +56,23 @@ def numbers(X):
 
 def schema_of(kind):
     return LINE if kind is LeastSquaresRegressor else CLASSES
+
+
+def test_a_naive_bayes_says_the_log_of_its_law():
+    """Normal densities of numbers and shares of categories; what is missing adds nothing."""
+    draw = np.random.default_rng(5)
+    numbers = [evolve(column, missing=True) for column in NUMBERS]
+    schema = pl.Schema("c", (*numbers, *CLASSES.columns[2:]))
+    base, means = np.log(draw.dirichlet(np.ones(3))), draw.uniform(-1, 1, (3, 2))
+    spreads, tables = draw.uniform(0.01, 0.5, (3, 2)), np.log(draw.dirichlet([1, 1], 3))
+    model = ClassMoments(schema, base, means, spreads, tables)
+    a, b, c = draw.uniform(-6, 6, 60), draw.uniform(0, 12, 60), draw.integers(0, 2, 60)
+    a[:20], b[10:30] = np.nan, np.nan
+    found = model.logs({"a": a, "b": b, "c": np.array(["x", "y"])[c]})
+    normal = norm(means, np.sqrt(spreads))
+    each = normal.logpdf(np.stack([a / 6, b / 6 - 1], axis=1)[:, None, :])
+    truth = base + np.nan_to_num(each + np.log(2 * np.pi) / 2).sum(axis=2) + tables[:, c].T
+    np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "book"), [
