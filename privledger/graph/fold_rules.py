@@ -343,21 +343,28 @@ def _(node: FixedSizeSample, relation: Relation, orders: Orders) -> Cost:
 
 @fold.register
 def _(node: RandomAllocation, relation: Relation, orders: Orders) -> Cost:
-    """docs/proofs/allocation.md: proved for rounds of Gaussian noise only."""
+    """docs/proofs/allocation.md."""
     inner = cost_of(node.node, relation, orders)
-    if inner.mu_squared is None or inner.failure:
-        raise UnsupportedNode("a random allocation of anything but unsampled Gaussian noise has "
-                              "no proof here")
-    if node.steps == 1 or inner.mu_squared == 0:
+    if inner.failure or any(isinstance(one, PoissonSample | Tuning) for one in below(node.node)):
+        raise UnsupportedNode("a random allocation of what has a delta of its own, or runs on a "
+                              "sample or many times, has no proof here")
+    if node.steps == 1 or inner.mu_squared == 0 or inner.pure == 0:
         return inner
-    mu = up(math.sqrt(inner.mu_squared))
+    mu = None if inner.mu_squared is None else up(math.sqrt(inner.mu_squared))
+    one = inner.losses if mu is None else both_ways(GaussianPair(mu))
+    losses = None if one is None else allocated(node.steps, one)
+
+    def curve() -> RdpCurve:
+        if mu is not None:
+            return allocation_rdp(node.steps, down(1 / mu), orders)
+        best = inner.curve.as_array()
+        return RdpCurve.from_array(orders, best if losses is None else np.minimum(
+            best, losses_rdp(losses, orders)))
+
     # A mean over the rounds is no worse than knowing the round, as a Gaussian-DP statement too.
-    return Cost(relation, inner.pure, None,
-                lambda: allocation_rdp(node.steps, down(1 / mu), orders),
-                inner.gdp_squared, allocated(node.steps, mu),
-                "this many rounds, or this much or little noise, is outside the table of an "
-                "allocation",
-                zcdp=inner.rho)
+    return Cost(relation, inner.pure, None, curve, inner.gdp_squared, losses,
+                inner.no_losses or "this many rounds, or this much or little noise, is outside the "
+                "table of an allocation", zcdp=inner.rho)
 
 
 @fold.register

@@ -245,7 +245,7 @@ class RandomAllocation(Nested):
 
     Which one is the record's own private coin, fair and independent of all others', drawn afresh
     for this node and never published. Batches of a fixed size, or a shuffled pass, are something
-    else. `node` is one round: Gaussian noise, priced as if the record were in it.
+    else. `node` is one round, priced as if the record were in it.
     """
 
     steps: int = field(converter=plain_int)

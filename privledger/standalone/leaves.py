@@ -354,16 +354,19 @@ def sampled_moments(rate: float, curve: Curve, order: float) -> float:
     return (math.log1p(math.exp(total)) if total < 40 else total) / (top - 1)
 
 
-def allocated_gaussian(steps: int, squared: float, order: float) -> float:
-    """A record in one of several Gaussian rounds: from the mixture to the plain law, at the whole
-    order below. order! / steps^order times a coefficient of a power of the series of the moments
-    exp(mu^2 k (k - 1)/2)/k!; all terms are positive.
+def allocated_curve(steps: int, curve: Curve, order: float) -> float:
+    """A record in one of several rounds: from the mixture to the plain law, at the whole order
+    below. order! / steps^order times a coefficient of a power of the series of one round's moments
+    exp((k - 1) curve(k))/k!; all terms are positive.
     """
     top = min(math.floor(order), MOST_MOMENTS)
     if top < 2:
         return 0.0
     whole = steps
-    series = [squared * k * (k - 1) / 2 - math.lgamma(k + 1) for k in range(top + 1)]
+    series = [(k - 1) * curve(float(k)) - math.lgamma(k + 1) if k > 1 else 0.0
+              for k in range(top + 1)]
+    if series[-1] == math.inf:
+        return 0.0
     found: list[float] | None = None
     while steps:
         if steps & 1:

@@ -13,7 +13,7 @@ from .closed_forms import any_fails, full_chance, lesser, mean_runs, of_choices
 from .distributions import by_blocks
 from .leaves import (
     Price,
-    allocated_gaussian,
+    allocated_curve,
     leaf_price,
     nothing,
     on_poisson,
@@ -247,20 +247,20 @@ def correlated(node: Node, relation: str) -> Price:
 
 
 def allocation(node: Node, relation: str) -> Price:
-    """A `RandomAllocation` of Gaussian rounds; by its curve alone it costs less than one round."""
+    """A `RandomAllocation`; by its curve alone it costs less than one round."""
     only(relation, "add_remove", "a random allocation")
     check_sampled(node)
     inner = price(node.inner, relation)
-    if inner.exact is None or inner.failure:
-        raise Bad("a random allocation of other noise than Gaussian")
-    if node["steps"] == 1 or inner.exact == 0:
+    if inner.failure or node.inner.kinds & {"PoissonSample", "FixedSizeSample", "Tuning"}:
+        raise Bad("a random allocation of a sample, of many runs or of a delta")
+    if node["steps"] == 1 or inner.exact == 0 or inner.pure == 0:
         return inner
-    squared, known = inner.exact, dict[int, float]()
+    known = dict[int, float]()
 
     def curve(order: float) -> float:
         at = math.floor(order)
         if at not in known:
-            known[at] = allocated_gaussian(node["steps"], squared, order)
+            known[at] = min(allocated_curve(node["steps"], inner.renyi, order), inner.renyi(order))
         return known[at]
     return Price(curve, inner.pure, None, inner.gdp, inner.zcdp)
 

@@ -130,7 +130,9 @@ def test_the_truth_lies_between(steps, noise, delta, passes):
 
 
 @pytest.mark.parametrize("node", [
-    Allocation(3, pl.Laplace(1.0)), Allocation(3, pl.PoissonSample(0.1, pl.Gaussian(1.0))),
+    Allocation(3, pl.nodes.Tuning(pl.Laplace(1.0), success=0.5)),
+    Allocation(3, pl.Asserted(1.0, "so they say", 1e-9)),
+    Allocation(3, pl.PoissonSample(0.1, pl.Gaussian(1.0))),
     Allocation(3, Allocation(3, pl.Gaussian(1.0))),
     Allocation(3, pl.IndividualFilter("gdp", 0.5)),
     Allocation(3, pl.nodes.Group(2, pl.Gaussian(1.0))),

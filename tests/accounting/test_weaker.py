@@ -107,6 +107,10 @@ SLOW: dict[str, Callable[..., pl.Node]] = {
     "fixed size": lambda noise, size, count: Repeat(
         FixedSizeSample(size, 1000, pl.Gaussian(noise)), count),
     "pass": lambda noise, steps, count: Repeat(RandomAllocation(steps, pl.Gaussian(noise)), count),
+    "pass of Laplace": lambda noise, steps, count: Repeat(
+        RandomAllocation(steps, pl.Laplace(noise)), count),
+    "pass of choices": lambda epsilon, steps, count: Repeat(
+        RandomAllocation(steps, pl.Exponential(epsilon)), count),
     "sampled Laplace": lambda noise, rate, count: Repeat(
         PoissonSample(rate, pl.Laplace(noise)), count),
     "sampled choice": lambda epsilon, rate, count: Repeat(

@@ -4,6 +4,7 @@ percent, and soon, whatever a file says."""
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 
 import numpy as np
@@ -62,6 +63,23 @@ def test_what_was_granted_is_right_and_a_tenth_less_is_not(plan, delta, tmp_path
         real(cost, share), epsilon=0.9 * real(cost, share).epsilon))
     fresh = pl.Sequential((plan, pl.nodes.Public("another plan: its price is not known yet")))
     assert granted(fresh, price, delta, tmp_path / "wrong.db") != []
+
+
+@pytest.mark.parametrize(("filter", "epsilon"), [
+    ("rdp", 9.0), ("zcdp", 9.0), ("gdp", 9.0), ("basic", 2.0), ("basic", 0.8)])
+def test_rounds_of_other_noise_are_released_and_both_verifiers_accept_them(
+        filter, epsilon, tmp_path):
+    plan = pl.nodes.RandomAllocation(30, pl.Repeat(pl.Laplace(2.0), 2))
+    with pl.Ledger.create(tmp_path / "a.db", budget=pl.Budget(epsilon, 1e-6),
+                          filter=filter) as ledger:
+        data = ledger.protect({"a": np.zeros(100)}, np.array(["u"] * 100), SCHEMA)
+        with ledger.request(plan, data, delta=1e-6 if filter == "basic" else 0.0) as session:
+            for round_ in data.random_allocation(30):
+                assert math.isfinite(session.release(pl.Laplace(2.0), round_.count()))
+            with pytest.raises(pl.NotGranted):
+                session.release(pl.Laplace(2.0), data.count())
+        assert not ledger.verify() and session.releases == 30
+    assert verify_history.read_history(str(tmp_path / "a.db")).faults == []
 
 
 @pytest.mark.parametrize(("count", "delta"), [(1, 1e-6), (3, 0.271)])

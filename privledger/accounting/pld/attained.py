@@ -76,7 +76,7 @@ def _sum(one: Parts, other: Parts, total: int, mu: float) -> Parts:
     """The sum of both: what lies in one cell of a grid becomes one, at its mean."""
     grid = allocation_grid(float(total), math.sqrt(total * math.expm1(mu * mu)),
                    float(one.place[0] + other.place[0]),
-                   float(one.place[-1] + other.place[-1]), fine_for(mu))
+                   float(one.place[-1] + other.place[-1]), fine_for(math.expm1(mu * mu)))
     mass, moment = np.zeros(len(grid)), np.zeros(len(grid))
     for start in range(0, len(one.place), ROWS):
         check_time()
@@ -173,8 +173,8 @@ def attained(pair: Pair) -> Pair | None:
         return pair
     if isinstance(pair, BoundedRangePair):
         return pure_pair(0.5 * pair.eta * _DOWN)  # two candidates, each ahead by half
-    if isinstance(pair, AllocatedPair):
-        return ContractedPair(pair.steps, pair.mu * _DOWN, pair.add)
+    if isinstance(pair, AllocatedPair) and isinstance(pair.inner, float):
+        return ContractedPair(pair.steps, pair.inner * _DOWN, pair.add)
     if isinstance(pair, MixturePair) and pair.normal:
         # The fewest rows that a place may stand for: from above, more rows; from below, fewer.
         fewest = (0.0, *(place + 1 for place in pair.places[:-1]))

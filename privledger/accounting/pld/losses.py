@@ -15,7 +15,13 @@ import numpy as np
 from attrs import frozen
 
 from privledger.accounting.moments import Array, log_gain, raise_bounds
-from privledger.accounting.pld.allocated import LARGEST_MU, MOST_STEPS, SMALLEST_MU, AllocatedPair
+from privledger.accounting.pld.allocated import (
+    LARGEST_MU,
+    MOST_STEPS,
+    SMALLEST_MU,
+    AllocatedPair,
+    Ratios,
+)
 from privledger.accounting.pld.grid import GridPair, TooMuch, largest_step, product
 from privledger.accounting.pld.masses import atom_blur, dots
 from privledger.accounting.pld.mixtures import CoinPair, MixturePair, drawn
@@ -41,6 +47,7 @@ from privledger.rounding import multiply_up, up
 LEAST_RATE = 1e-100
 """Of a sample with a privacy-loss distribution: below it floats run out."""
 _LARGEST_SHIFT = 600.0  # floats hold its exponential with room to spare
+_KEPT = 1e-30  # P mass that may be sent to infinity where a Renyi bound is asked
 _DISTINCT = 384  # different pairs of one family that are convolved one by one
 
 
@@ -79,6 +86,16 @@ class Sampled:
 
 
 @frozen(eq=False)
+class Allocated:
+    """A record in one of `steps` rounds, each of which is `inner` if it is removed, against none;
+    the reverse if `add`."""
+
+    steps: int
+    inner: Lane
+    add: bool
+
+
+@frozen(eq=False)
 class Stepped:
     """Neighbours of neighbours: `first` and then `second`, each a step of one row."""
 
@@ -87,7 +104,7 @@ class Stepped:
 
 
 Lane = (GaussianPair | LaplacePair | BoundedRangePair | AtomPair | AllocatedPair | CoinPair
-        | Together | Dearest | Sampled | Stepped)
+        | Together | Dearest | Sampled | Allocated | Stepped)
 
 
 @frozen(eq=False)
@@ -181,13 +198,16 @@ def fixed_size(rate: float, inner: Losses) -> Losses:
     return both_ways(Sampled("fixed", rate, inner.remove))
 
 
-def allocated(steps: int, mu: float) -> Losses | None:
-    """Losses of a record in one of several Gaussian rounds; None where nothing is held."""
-    if not (steps >= 2 and mu <= LARGEST_MU):
-        return None
+def allocated(steps: int, inner: Losses) -> Losses | None:
+    """Losses of a record in one of several rounds; None where nothing is held. Both directions are
+    made from that of one round in which the record is removed."""
+    steps, one = min(steps, MOST_STEPS), inner.remove
     # More rounds, and a smaller shift, are dominated: docs/proofs/allocation.md.
-    steps, mu = min(steps, MOST_STEPS), max(mu, SMALLEST_MU)
-    return Losses(AllocatedPair(steps, mu, add=False), AllocatedPair(steps, mu, add=True))
+    if not isinstance(one, GaussianPair):
+        return Losses(*(Allocated(steps, one, add) for add in (False, True)))
+    if one.mu > LARGEST_MU:
+        return None
+    return Losses(*(AllocatedPair(steps, max(one.mu, SMALLEST_MU), add) for add in (False, True)))
 
 
 def truncated(rate: float, full: float, mu: float) -> Losses | None:
@@ -232,10 +252,11 @@ class _Resolver:
         self.tail = tail
         self._known: dict[int, tuple[Lane, Items]] = {}
 
-    def items(self, lane: Sampled | Dearest | Stepped) -> Items:
+    def items(self, lane: Sampled | Dearest | Stepped | Allocated) -> Items:
         if id(lane) not in self._known:
             found = (self._sampled(lane) if isinstance(lane, Sampled) else
                      self._dearest(lane) if isinstance(lane, Dearest) else
+                     self._allocated(lane) if isinstance(lane, Allocated) else
                      ((chained_pair(self._stepped(lane)), 1),))
             self._known[id(lane)] = lane, found  # keeps the lane alive, so its id stays its own
         return self._known[id(lane)][1]
@@ -256,6 +277,16 @@ class _Resolver:
         assert lane.kind != "fixed"
         return shifted_pair(lane.kind, lane.weights, [
             _slopes(product(resolve(step, self.tail), self.tail)) for step in lane.steps])
+
+    def _allocated(self, lane: Allocated) -> Items:
+        items = resolve(lane.inner, self.tail)
+        if not items:
+            return ()
+        lows = [count * _lowest(pair) for pair, count in items]
+        round_ = Ratios.of(*_slopes(product(items, self.tail)),
+                           math.exp(math.fsum(lows)) * (1 - 1e-12))
+        rare = 0.0 if self.tail <= _KEPT else 1e-3 * self.tail
+        return ((AllocatedPair(lane.steps, round_, lane.add, rare), 1),)
 
     def _stepped(self, lane: Lane) -> Slopes:
         """Power functions of all steps, one after another."""
@@ -293,6 +324,13 @@ def _slopes(pair: Pair) -> Slopes:
         above = pair.bands(edges).above
         loss, p, blur = np.append(loss, more), np.append(p, masses), max(blur, off)
     return slopes(loss, p, blur, atoms.infinite + above)
+
+
+def _lowest(pair: Pair) -> float:
+    """A loss that none is below."""
+    if isinstance(pair, AtomPair) and not pair.q_only:
+        return min(pair.loss)
+    return -pair.top if isinstance(pair, LaplacePair | BoundedRangePair) else -math.inf
 
 
 def _mixture(lane: Sampled, inner: Pair) -> Pair:
@@ -334,7 +372,7 @@ def _collect(
         for part, count in lane.parts:
             _collect(part, times * count, counts, squares, resolver)
         return
-    items = (resolver.items(lane) if isinstance(lane, Sampled | Dearest | Stepped)
+    items = (resolver.items(lane) if isinstance(lane, Sampled | Dearest | Stepped | Allocated)
              else ((lane, 1),))
     for pair, count in items:
         if isinstance(pair, GaussianPair):
@@ -387,7 +425,7 @@ def losses_rdp(losses: Losses, orders: tuple[float, ...]) -> Array:
     lanes = [losses.remove] if losses.symmetric else [losses.remove, losses.add]
     try:
         for lane in lanes:
-            found = np.maximum(found, _lane(resolve(lane, 1e-30), orders))
+            found = np.maximum(found, _lane(resolve(lane, _KEPT), orders))
     except TooMuch:
         return np.full(len(orders), math.inf)
     return found
@@ -421,9 +459,12 @@ def pair_rdp(pair: Pair, orders: tuple[float, ...]) -> Array:
         parts.append(np.logaddexp.reduce(logs, axis=1, initial=-math.inf))
     # The margin covers masses that rounding moved up below loss 0.
     log_moment = np.logaddexp(np.concatenate(parts), tail) + 1e-10
-    if atoms.q_only > 0:
+    first = pair.bands(edges[:2])  # P mass below the mesh went up to its first point
+    lost = atoms.q_only + max(0.0, first.below_q * (1 + 1e-9) - first.below * math.exp(
+        -min(float(edges[0]), 700.0)))
+    if lost > 0:
         # E_Q (P/Q)^order = 1 + E_P gain + beta (Q mass without P mass): see `moments`.
-        log_moment = np.logaddexp(log_moment, np.log(beta * atoms.q_only))
+        log_moment = np.logaddexp(log_moment, np.log(beta * lost))
     # Losses moved up by b raise a Renyi divergence by at most order / (order - 1) b.
     return raise_bounds(np.logaddexp(0.0, log_moment) / beta + (1 + 1 / beta) * blur)
 
@@ -440,7 +481,8 @@ def _mesh(pair: Pair) -> Array:
     end = points[-1]
     # High orders look far beyond the mass: there a tail bound needs a large loss to be close.
     beyond = [] if math.isfinite(pair.top) else end + np.linspace(0.0, _FAR, 4001)[1:]
-    return np.concatenate([inside.ravel(), [end], beyond])
+    under = points[0] - (end - points[0]) * np.geomspace(1.0, 1e-4, 2 * _BETWEEN)
+    return np.concatenate([under, inside.ravel(), [end], beyond])
 
 
 def _seen(pair: Pair, edges: Array) -> Array:

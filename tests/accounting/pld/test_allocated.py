@@ -8,7 +8,21 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from privledger.accounting.pld.allocated import _ONE, AllocatedPair, Law, _cut, _one, ratio_law
+import privledger as pl
+from privledger.accounting.pld.allocated import (
+    _ONE,
+    AllocatedPair,
+    Law,
+    Ratios,
+    _cut,
+    _one,
+    ratio_law,
+)
+from privledger.accounting.pld.by_pld import delta_of_one
+from privledger.accounting.pld.losses import pair_rdp
+from privledger.accounting.pld.shifted import slopes
+from privledger.nodes import RandomAllocation
+from tests.all_cases import all_cases
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0])
@@ -69,3 +83,82 @@ def test_the_smallest_ratios_are_shared_between_nothing_and_the_first_point(mu):
     below = 0.5 * math.erfc((-math.log(law.place[1]) / mu - 0.5 * mu) / math.sqrt(2))
     assert below > 1e-18 and law.place[0] == 0
     assert law.mass[0] >= below * (1 - 1e-9) and law.mass[1] >= below
+
+
+# --- Any child: a world of few outputs, every one of which is listed.
+
+
+def world(p, q, steps):
+    """Every mean of so many ratios, with its chance under Q; shape (k^steps,) each."""
+    ratio, chance = np.zeros(1), np.ones(1)
+    for _ in range(steps):
+        ratio, chance = (ratio[:, None] + p / q).ravel(), (chance[:, None] * q).ravel()
+    return ratio / steps, chance
+
+
+def random_child(rng):
+    """P and Q of two to four outputs, all ratios of a size; sometimes P has mass of its own, or Q
+    has. And how many rounds."""
+    k = int(rng.integers(2, 5))
+    steps = int(rng.integers(2, 8 if k == 2 else 5))
+    q = np.maximum(rng.dirichlet(np.full(k, rng.choice([0.3, 1.0, 5.0]))), 1e-9)
+    q /= q.sum()
+    p = q * np.exp(rng.normal(size=k) * 10 ** rng.uniform(-4, 1))
+    infinite = float(10 ** rng.uniform(-12, -1)) if rng.random() < 0.3 else 0.0
+    p[int(np.argmin(p / q))] *= rng.random() < 0.7
+    return p / p.sum() * (1 - infinite), q, infinite, steps
+
+
+@all_cases("seed", range(60))
+def test_allocations_of_any_pair_are_never_below_the_world(seed):
+    rng = np.random.default_rng([35, seed])
+    p, q, infinite, steps = random_child(rng)
+    ratio, chance = world(p, q, steps)
+    there = p > 0
+    one = Ratios.of(*slopes(np.log(p[there] / q[there]), p[there], 0.0, infinite),
+                    float((p / q).min()) * (1 - 1e-12))
+    scale = float(np.abs(np.log(ratio[ratio > 0])).max())
+    for add in (False, True):
+        pair = AllocatedPair(steps, one, add)
+        for epsilon in (0.0, *(rng.random(5) * scale)):
+            grow = math.exp(epsilon)
+            gain = 1 - grow * ratio if add else ratio - grow
+            truth = float(chance @ np.maximum(gain, 0)) + infinite * (not add)
+            assert delta_of_one(pair, float(epsilon)) >= truth * (1 - 1e-12) - 1e-15
+        if infinite == 0 and there.all():
+            orders = (1.5, 2.0, 4.0, 16.0)
+            for order, bound in zip(orders, pair_rdp(pair, orders), strict=True):
+                moment = float(chance @ ratio ** (1 - order if add else order))
+                assert bound >= math.log(moment) / (order - 1) - 1e-13
+
+
+@all_cases(("parameter", "steps"), [(0.1, 5), (1.0, 8), (1.0, 11), (3.0, 4), (1e-3, 9)])
+def test_discrete_laplace_noise_attains_the_price_of_its_allocation(parameter, steps):
+    """One round tells two ratios apart, so the world is a binomial law; within 1 % of delta."""
+    likely = 1 / (1 + math.exp(-parameter))
+    p, q = np.array([likely, 1 - likely]), np.array([1 - likely, likely])
+    ratio, chance = world(p, q, steps)
+    node = RandomAllocation(steps, pl.DiscreteLaplace(parameter))
+    for share in (0.0, 0.1, 0.3):
+        grow = math.exp(share * parameter)
+        truth = max(float(chance @ np.maximum(ratio - grow, 0)),
+                    float(chance @ np.maximum(1 - grow * ratio, 0)))
+        assert truth <= pl.delta(node, share * parameter) <= 1.01 * truth
+
+
+def test_rounds_of_other_noise_cost_far_less_than_one():
+    node = pl.Repeat(RandomAllocation(100, pl.Laplace(1.0)), 10)
+    assert 1.30 < pl.epsilon(node, 1e-6) < 1.3125  # 9.99998 without the coin
+    assert pl.epsilon(node, 1e-6, accountant="rdp") < 1.42
+    assert pl.epsilon(node, 0.0) == 10.0
+    mixed = RandomAllocation(20, pl.Sequential([pl.Laplace(2.0), pl.Gaussian(3.0)]))
+    assert pl.epsilon(mixed, 1e-6) < 0.8 * pl.epsilon(mixed.node, 1e-6)
+
+
+def test_ratios_are_cut_at_the_line_that_ends_at_one():
+    """Tangents of too much P mass: what they say beyond the line is the line's."""
+    loss, q = np.log([2.0, 1.0, 0.6]), np.array([0.3, 0.4, 0.3])
+    one = Ratios.of(loss, q, 0.0, 0.5)
+    ratio, mass = np.array(one.ratio), np.array(one.mass)
+    assert mass.sum() == pytest.approx(1, abs=1e-15) and 1 - 1e-14 < ratio @ mass <= 1
+    assert one.ratio == pytest.approx((2.0, 1.0, 0.5)) and one.mass[1] == pytest.approx(0.1)
