@@ -31,7 +31,7 @@ from privledger.plugins import ClaimStep, configured, find_learner, is_shipped, 
 from privledger.reports import outline, plain, release_count
 from privledger.reports.outline import height, screenful, too_few
 from privledger.reports.pricing import PriceFigures, price_plan
-from privledger.rounding import exact, number, positive
+from privledger.rounding import MOST_COUNT, exact, number, positive
 from privledger.runs import RunFile
 from privledger.storage import is_url, shown
 from privledger.tables.listing import members
@@ -452,7 +452,7 @@ def filter_rows(own: str, fixes: Booked, cheaper: Booked,
     if not fixes:
         return [("fixed for life", f"the first plan fixed the filter {own}; this plan by other "
                                    f"filters, in a new ledger: epsilon {others}")] if others else []
-    more = f", {like_it} like it fit" * (like_it > 0) + (
+    more = f", {like_it} like it fit" * (0 < like_it < MOST_COUNT) + (
         f"; this plan by other filters: epsilon {others}" * bool(others))
     return [("fixed for life", f"the first granted plan fixes the filter {own} for every later "
                                f"plan{more}")]

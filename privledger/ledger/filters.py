@@ -195,6 +195,11 @@ class FilterRule:
         found = Fraction(epsilon_at(cost, share).epsilon)
         return units_of_fraction(found), delta_units_up(share)
 
+    def holds(self, units: int, delta_units: int) -> float:
+        """How many charges of this size a new ledger holds, with the share of another one."""
+        used = (self.cap_units, units), (self.delta_cap_units, delta_units)
+        return min((cap / one for cap, one in used if one), default=float(MOST_COUNT))
+
     def epsilon_of(self, units: int) -> float:
         """The epsilon, at the budget's delta, that a total of `units` certifies."""
         return _epsilon_of(self.kind, self.order, self.budget.rest, units)
@@ -319,14 +324,10 @@ def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
 
 
 def _fitting(cost: Cost, rule: FilterRule) -> float:
-    """How many such plans fit, with the share of another one; 0 where they have no price."""
     try:
-        used = rule.price(cost, cost.failure)
+        return rule.holds(*rule.price(cost, cost.failure))
     except (InvalidValue, UnsupportedNode):
         return 0.0
-    caps = rule.cap_units, rule.delta_cap_units
-    return min((cap / units for cap, units in zip(caps, used, strict=True) if units),
-               default=float(MOST_COUNT))
 
 
 def _fits_as_a_whole(cost: Cost, budget: Budget) -> bool:

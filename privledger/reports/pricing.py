@@ -73,6 +73,7 @@ class PriceFigures:
     cheaper: tuple[tuple[str, float], ...] = ()
     error: BudgetExceeded | None = field(default=None, repr=False)
     charge: Charge = field(kw_only=True, repr=False)
+    rule: FilterRule = field(kw_only=True, repr=False)
 
     @property
     def fits(self) -> bool:
@@ -81,8 +82,8 @@ class PriceFigures:
 
     @property
     def like_it(self) -> int:
-        """How many such plans fit a new ledger of this filter; 0 of one that costs nothing."""
-        return int(self.cap / self.amount) if self.amount else 0
+        """How many such plans fit a new ledger of this filter."""
+        return int(self.rule.holds(self.charge.units, self.charge.delta_units))
 
 
 def rule_for(node: Node, budget: Budget, relation: str, filter: str) -> FilterRule:
@@ -134,7 +135,7 @@ def price_plan(node: Node, delta: float, *, budget: Budget, relation: str = "add
         spent=before.epsilon.value, left=before.left.value, total=after.epsilon.value,
         total_delta=after.delta.value,
         refusal=None if error is None else str(error), error=error,
-        charge=Charge(units, delta_units),
+        charge=Charge(units, delta_units), rule=rule,
         fixes=() if auto else booked,
         cheaper=tuple(one for one in booked if auto and one[1] < alone.epsilon.value),
     )
