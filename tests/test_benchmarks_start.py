@@ -44,7 +44,8 @@ SLOW = {
     "filter_costs": "print(m.row('S-GBDT, linear models, sums'))",
     "gallery_drawing": "print(m.title_of('sgbdt-classifier'), m.number(1.0))",
     "gradients": "m.CHUNK, m.TREES, m.ROWS, m.FITTED = 300, 1, 300, 2; "
-                 "print(m.chunk('softmax', 3), m._fits(2)[0]())",
+                 "m.FEW, m.GROWN, m.TIMES = 20, 2, 1; "
+                 "print(m.chunk('softmax', 3), m._fits(2)[0](), m.adult(data)[2]())",
     "group_by": "print(m.seconds(500, 1))",
     "isolation": "m.TIMES = 1; print(m.report())",
     "learners": "told.seeds = 1; print(m.cross_validate(*m.load(data, 'adult'), 1.0, 1, "

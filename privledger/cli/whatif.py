@@ -29,15 +29,7 @@ from privledger.graph import Node, Repeat, cost_of, from_json
 from privledger.ledger import State, plain_labels
 from privledger.ledger.events import Granted
 from privledger.ledger.view_charges import Forecast, forecast
-from privledger.reports.pricing import (
-    OtherPrice,
-    PriceFigures,
-    group_price,
-    other_prices,
-    price_plan,
-    rule_for,
-    what_fits,
-)
+from privledger.reports import pricing
 from privledger.rounding import exact
 from privledger.storage import shown
 
@@ -89,8 +81,8 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
         state, receipt = opened.state, opened.receipt.as_dict()
     assert state.budget is not None
     at = state.budget.delta if delta is None else delta
-    others = [] if relation is None else other_prices(state, relation)
-    others += [] if rows is None else [group_price(state, rows)]
+    others = [] if relation is None else pricing.other_prices(state, relation)
+    others += [] if rows is None else [pricing.group_price(state, rows)]
     price, fits, room = None, "", None
     if how_many and not asked:
         raise click.UsageError("--how-many needs --learner, --plan or --again")
@@ -100,7 +92,7 @@ def whatif(ledger: str, learner: str | None, schema: str | None, epsilon: float 
             _learner(learner, schema, epsilon, at, params, state, request), state=state)
         node = _plan_of(node_file, again, state) if found is None else found.node
         node = node if times == 1 else Repeat(node, times)
-        price = price_plan(node, at, budget=state.budget, state=state, data=request.data,
+        price = pricing.price_plan(node, at, budget=state.budget, state=state, data=request.data,
                            labels=request.labels, everywhere=not request.data)
         if not price.fits:
             own = fitting(found) if found is not None and times == 1 else ""
@@ -150,14 +142,14 @@ def _plan_of(node_file: str | None, again: str | None, state: State) -> Node:
 
 def _advice(node: Node, state: State) -> str:
     assert state.budget is not None
-    rule = state.rule or rule_for(node, state.budget, state.relation, state.filter_asked)
-    return what_fits(node, state.relation, rule, rule.cap_units, state).text
+    rule = state.rule or pricing.rule_for(node, state.budget, state.relation, state.filter_asked)
+    return pricing.what_fits(node, state.relation, rule, rule.cap_units, state).text
 
 
 def _room(node: Node, request: Granted, state: State) -> Forecast:
     """By every budget that a request falls under."""
     assert state.budget is not None
-    rule = state.rule or rule_for(node, state.budget, state.relation, state.filter_asked)
+    rule = state.rule or pricing.rule_for(node, state.budget, state.relation, state.filter_asked)
     cost = cost_of(node, check_relation(state.relation), rule.orders)
     return forecast(state, rule, cost, request)
 
@@ -171,8 +163,8 @@ def _render_room(out: Console, room: Forecast) -> None:
         out.print(text(f"  by {one.name}: {'any number' if one.times is None else one.times}"))
 
 
-def _render(out: Console, price: PriceFigures | None, fits: str, others: list[OtherPrice],
-            room: Forecast | None) -> None:
+def _render(out: Console, price: pricing.PriceFigures | None, fits: str,
+            others: list[pricing.OtherPrice], room: Forecast | None) -> None:
     if price is not None:
         if price.fits:
             out.print(text(f"it would fit: epsilon {charge(price.spent)} is spent before it, "

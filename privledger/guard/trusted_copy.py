@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import numpy as np
 from attrs import define, field
 
@@ -46,7 +45,8 @@ def own_leaf(mechanism: Any) -> Any:
         return from_json(to_json(mechanism))
     if type(mechanism) not in LEAF_TYPES:
         return mechanism  # the sampler refuses it by its exact type
-    copy: Node = attrs.evolve(mechanism)
+    copy: Node = type(mechanism)(**{one.alias: getattr(mechanism, one.name)  # each is read once
+                                    for one in type(mechanism).__attrs_attrs__ if one.init})
     if not is_plain(copy):
         raise UnsupportedNode(f"a {type(mechanism).__name__} with numbers that are not the "
                               "guard's. Nothing was read")
@@ -127,7 +127,7 @@ class Copies:
         blocks again and again. It stands for what was read now, never for whose it was."""
         if any(value == 0 and type(value) is not bool for value in values):  # zeros have signs
             return kind(*values)
-        key = (kind, *zip(map(type, values), values, strict=True))
+        key = (kind, *map(type, values), *values)
         known = self.vault.blocks.get(key)
         if known is None:
             if len(self.vault.blocks) > _MOST_BLOCKS:

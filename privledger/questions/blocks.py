@@ -411,7 +411,7 @@ def clipped(block: Block, rows: Rows, norm: int) -> NDArray[np.float64] | None:
         low = -block.clip if block.signed else 0.0
         for at in runs(len(values)):
             here = values[at].clip(low, block.clip, out=values[at])
-            if np.isnan(here.min()):
+            if (least := here.min()) != least:
                 # It would turn into a huge whole number and shout which record it came from.
                 here[np.isnan(here)] = 0.0
         return values

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from privledger.errors import InvalidValue
@@ -105,7 +105,7 @@ class Sum(Ask):
             return Summing((whole,), 2, relation=relation)
         made = recipes(mechanism, lambda norm: [self.sensitivity(block, relation, norm)
                                                 for block in self.blocks], self._per_class())
-        made = tuple(evolve(one, grid=one.grid * block.finer, noise=one.noise / block.finer)
+        made = tuple(Recipe(one.grid * block.finer, one.noise / block.finer, one.weight)
                      for one, block in zip(made, self.blocks, strict=True))
         return Summing(made, 1 if type(mechanism) is Laplace else 2, relation=relation,
                        shares=() if type(mechanism) is Laplace else mechanism.shares)

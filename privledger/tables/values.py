@@ -6,7 +6,6 @@ import base64
 import binascii
 from typing import Any, NoReturn
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +22,8 @@ _PLAIN = frozenset({bool, int, float, str, type(None), *np.sctypeDict.values()} 
 
 def is_plain(what: Any) -> bool:
     """Whether every field is a plain value, a tuple of such, or an array of numbers."""
-    return all(_plain(getattr(what, one.name)) for one in attrs.fields(type(what))) if attrs.has(
-        type(what)) else True
+    fields = getattr(type(what), "__attrs_attrs__", ())
+    return all(_plain(getattr(what, one.name)) for one in fields)
 
 
 def _plain(value: Any) -> bool:

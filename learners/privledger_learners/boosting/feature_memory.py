@@ -99,7 +99,7 @@ class FeatureMemory:
 
     def choose(self, weights: np.ndarray) -> int:
         """A feature by its weight, by public coins; weights need not add up to one."""
-        return _chosen(np.cumsum(weights), weights.sum(), self.rng)
+        return _chosen(weights.cumsum(), weights.sum(), self.rng)
 
     def one_feature(self, j: int, leaves: int) -> Tests:
         """A tree on one feature: a leaf per category, or cells of equal estimated mass."""
@@ -109,8 +109,9 @@ class FeatureMemory:
             return [pl.questions.Test(j, table)], int(table.max()) + 1
         mass = self.density(j)[:-1]
         shift = self.rng.uniform(0, 0.5) if self.visits[j] else 0.0
-        place = np.floor((np.cumsum(mass) - mass / 2) / mass.sum() * leaves + shift)
-        cells = np.unique(np.minimum(place, leaves - 1), return_inverse=True)[1]
+        place = np.floor((mass.cumsum() - mass / 2) / mass.sum() * leaves + shift)
+        place = np.minimum(np.maximum.accumulate(place), leaves - 1)  # rounding may step back
+        cells = (place != np.append(place[:1], place[:-1])).cumsum()
         # Missing values share the first leaf: they have no place in the order.
         table = np.append(cells, 0).astype(np.uint8)
         return [pl.questions.Test(j, table)], int(table.max()) + 1
@@ -119,7 +120,7 @@ class FeatureMemory:
         """A complete tree with one test per level, so that all leaves are always there."""
         tests: list[pl.questions.Test] = []
         used: set[int] = set()
-        upto, total = np.cumsum(weights), weights.sum()
+        upto, total = weights.cumsum(), weights.sum()
         for level in range(depth):
             j = _chosen(upto, total, self.rng)
             for _ in range(7):  # a yes-no feature has nothing to say twice
@@ -135,8 +136,8 @@ class FeatureMemory:
 
     def _numeric_test(self, j: int) -> np.ndarray:
         bins = self.features[j].bins
-        below = np.cumsum(self.density(j)[:-1])
-        place = np.searchsorted(below, self.rng.uniform(0.02, 0.98) * below[-1])
+        below = self.density(j)[:-1].cumsum()
+        place = below.searchsorted(self.rng.uniform(0.02, 0.98) * below[-1])
         cut = min(int(place), max(bins - 3, 0))
         side = np.arange(bins) > cut
         side[-1] = self.rng.random() < 0.5
@@ -147,9 +148,9 @@ class FeatureMemory:
         if self.rng.random() >= ORDERED:
             return self.rng.random(bins) < 0.5
         order = np.argsort(self.profile(j) + 1e-9 * self.rng.random(bins))  # ties fall by chance
-        reach = np.searchsorted(np.cumsum(self.density(j)[order]), self.rng.uniform(0.05, 0.95))
+        reach = self.density(j)[order].cumsum().searchsorted(self.rng.uniform(0.05, 0.95))
         side = np.zeros(bins, dtype=bool)
-        side[order[int(np.clip(reach, 0, bins - 2)) + 1 :]] = True
+        side[order[min(int(reach), bins - 2) + 1 :]] = True
         return side
 
     def uniform_test(self, j: int) -> np.ndarray:
