@@ -17,6 +17,8 @@ from privledger.cli.run import open_ledger, refuse_early, refuse_if_remembered
 from privledger.cli.sql import Statement, statements
 from privledger.cli.terminal import quiet_option, text, watching
 from privledger.graph import Sequential, to_json
+from privledger.guard import Ledger
+from privledger.guard.dataset import Dataset
 from privledger.ledger import State
 from privledger.reports import plain, release_count
 from privledger.reports.receipt import read_key
@@ -151,11 +153,16 @@ def _prepared(asked: tuple[Statement, ...], table: str, schema_file: str, schema
 def _answers(prepared: Prepared, table: Path, key: bytes | None) -> list[Offered]:
     """Reserve all, then ask; or, to keep answers under a key, one grant for each."""
     run, schema = prepared.run, prepared.schema
-    with open_ledger(prepared, table) as book, watching(book, release_count(prepared.node)):
+
+    def protecting(book: Ledger) -> Dataset:
+        X, y = read_with_target(table, schema)
+        return book.protect(X, y, schema, name=run.data, fingerprint_key=key)
+
+    with open_ledger(prepared, table, protecting) as book, watching(
+            book, release_count(prepared.node)):
         if key is None:  # what is kept may cost nothing
             refuse_early(prepared, book)
-        X, y = read_with_target(table, schema)
-        data = book.protect(X, y, schema, name=run.data, fingerprint_key=key)
+        data = protecting(book)
         if key is not None:
             return [one.run(data, keep=True) for one in prepared.model]
         with book.request(prepared.node, data, learner=run.learner,

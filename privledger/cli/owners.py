@@ -22,6 +22,7 @@ from privledger.federation.cards import Card, Identity, read_card, read_identity
 from privledger.federation.party import check_sums
 from privledger.graph import alone, certify
 from privledger.guard import Ledger
+from privledger.guard.dataset import Dataset
 from privledger.numerals import many
 from privledger.reading import load_json, load_toml, path_in
 from privledger.reports import release_count
@@ -233,11 +234,14 @@ def _party(found: FederatedFile, own: Identity, table: str) -> Iterator[tuple[Pa
                           "left out: all other owners would have to wait")
     if not Path(table).exists():
         raise InvalidPlan("data", table, "a file")
-    with open_ledger(prepared, Path(table)) as book:
+    def protecting(book: Ledger) -> Dataset:
+        X, y = read_table(table, prepared.schema)
+        return book.protect(X, y, prepared.schema, name=prepared.run.data_name or table)
+
+    with open_ledger(prepared, Path(table), protecting) as book:
         refuse_early(prepared, book)
         book.owner_labels = prepared.run.labels | {LABEL: found.run.digest.hex()[:16]}
-        X, y = read_table(table, prepared.schema)
-        data = book.protect(X, y, prepared.schema, name=prepared.run.data_name or table)
+        data = protecting(book)
         with closing(Party(found.run, name, data, own.secret)) as party:
             yield party, book
 

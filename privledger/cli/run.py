@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,6 +80,7 @@ from privledger.storage import is_url, shown
 from privledger.tables.encode import encode_features, encode_target
 from privledger.tables.frames import column_of
 from privledger.tables.person_ids import persons
+from privledger.tables.person_keys import passing_people_key
 from privledger.tables.schema import Schema
 from privledger.tables.sources import check_columns, read_table, scan_files
 
@@ -258,7 +260,8 @@ def carried_out(prepared: Prepared, files: tuple[Path, Path | None], model: str 
                 receipt: str | None = None, seconds: float | None = None,
                 choice: EngineChoice | None = None) -> Reply:
     """Reserve, train, score, settle, and keep what was asked to be kept."""
-    with open_ledger(prepared, files[0]) as book:
+    with open_ledger(prepared, files[0], None if choice is not None else partial(
+            protect, prepared, files=files, engine=None, spool=None)) as book:
         book.wait = prepared.run.wait if seconds is None else seconds
         refuse_early(prepared, book)
         result = train(prepared, book, files, choice)
@@ -302,9 +305,16 @@ def refuse_if_remembered(prepared: Prepared, receipt: str | None) -> None:
 
 
 @contextmanager
-def open_ledger(prepared: Prepared, table: Path) -> Iterator[Ledger]:
+def open_ledger(prepared: Prepared, table: Path,
+                protecting: Callable[[Ledger], object] | None = None) -> Iterator[Ledger]:
     """The run's ledger: continued, or created from [budget] if the plan fits it, and the table
-    the schema: by the names and types of its columns."""
+    the schema.
+
+    Args:
+        protecting: puts the table behind a ledger: tried on one in memory before a new ledger is
+            made, so that a table with a wrong value leaves none. None for a table that is read in
+            chunks: then names and types of its columns are checked.
+    """
     run = prepared.run
     if prepared.exists:
         with reading_store(prepared.ledger) as store:
@@ -321,9 +331,14 @@ def open_ledger(prepared: Prepared, table: Path) -> Iterator[Ledger]:
         if not is_url(place) and not Path(place).absolute().parent.is_dir():
             raise InvalidPlan("ledger", str(place), "in a folder that exists")
         check_columns(table, prepared.schema)
+        asked: dict[str, Any] = {"budget": run.budget, "relation": run.relation,
+                                 "filter": run.filter, "unit": run.unit_for(prepared.schema)}
+        if protecting is not None:
+            key = None if run.key_path is None else passing_people_key()
+            with Ledger.create(None, **asked, people_key=key) as trial:
+                protecting(trial)
         book = Ledger.open_or_create(  # another run may have been first since it was looked for
-            prepared.ledger, budget=run.budget, relation=run.relation, filter=run.filter,
-            unit=run.unit_for(prepared.schema), people_key=run.key_path)
+            prepared.ledger, **asked, people_key=run.key_path)
     with book:
         book.owner_labels = run.labels
         yield book
@@ -347,7 +362,7 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
     with started(choice) as engine:
         with watching(book, release_count(prepared.node)):
             spool = None if choice is None else choice.spool
-            data, public = protect(prepared, book, files, engine, spool)
+            data, public = protect(prepared, book, files=files, engine=engine, spool=spool)
             fitted = fit(prepared, data)
         answered_by = None if engine is None else engine.description
     scores = None if public is None else score(fitted, *public, schema)
@@ -367,7 +382,7 @@ def train(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
     }
 
 
-def protect(prepared: Prepared, book: Ledger, files: tuple[Path, Path | None],
+def protect(prepared: Prepared, book: Ledger, *, files: tuple[Path, Path | None],
             engine: Engine | None, spool: str | None) -> tuple[Dataset, Table | None]:
     """The table behind the guard, and the public rows, if there are any."""
     run, schema = prepared.run, prepared.schema

@@ -163,7 +163,7 @@ def calibrate(build: Callable[[float], Node], epsilon: float, delta: float = 0.0
     Raises:
         InvalidValue: no parameter meets the target. Where `build` or the price of what it built
             refused some parameters, the last refusal is its `__cause__`; where they refused
-            all of them, theirs is the exception that is raised.
+            all of them, the first one is the exception that is raised.
         InvalidPlan: the price does not move in one direction with the parameter.
 
     >>> noise = calibrate(lambda z: Repeat(Gaussian(z), 100), epsilon=1.0, delta=1e-6)
@@ -177,13 +177,14 @@ def calibrate(build: Callable[[float], Node], epsilon: float, delta: float = 0.0
 
     priced = 0
     refusal: ArithmeticError | InvalidValue | None = None
+    first: ArithmeticError | InvalidValue | None = None
 
     def price(parameter: float) -> float:
-        nonlocal priced, refusal
+        nonlocal priced, refusal, first
         try:
             found = certify(build(parameter), checked, relation, accountant).epsilon
         except (ArithmeticError, InvalidValue) as error:
-            refusal = error
+            refusal, first = error, first or error
             return math.inf
         priced += 1
         return found
@@ -195,10 +196,10 @@ def calibrate(build: Callable[[float], Node], epsilon: float, delta: float = 0.0
             return 1 / _noise(lambda inverse: price(1 / inverse), target)
         return _noise(price, target)
     except InvalidValue as error:
-        if refusal is None:
+        if first is None:
             raise
-        if not priced:
-            raise refusal from None  # every parameter failed alike: that is what is wrong
+        if not priced:  # that is what is wrong; the last one may be about the parameter alone
+            raise first from None
         raise error from refusal
 
 

@@ -68,6 +68,31 @@ def test_a_table_without_a_column_of_its_schema_makes_no_ledger(call, folder):
     assert not (folder / "t.ledger").exists()
 
 
+@pytest.mark.parametrize(("line", "why"), [
+    ("0.5,1,perhaps", "category that its schema does not list"), ("half,1,yes", "column 'x'"),
+    ("0.5,1.5,yes", "not whole"), (",1,yes", "missing"), ("0.5,12,yes", "outside its public"),
+    ("0.5,1,", "missing"), ("inf,1,yes", "infinity")])
+def test_a_table_with_a_wrong_value_makes_no_ledger_and_one_that_is_there_stays(
+        call, folder, line, why):
+    with (folder / "t.csv").open("a") as table:
+        table.write(f"{line}\n")
+    (folder / "run.toml").write_text(
+        '[run]\nlearner = "sgbdt-classifier"\n[params]\nepsilon = 1.0\n'
+        '[data]\nschema = "s.json"\ntable = "t.csv"\n[budget]\nepsilon = 1.0\ndelta = 1e-6\n')
+    ask = ("ask", folder / "t.csv", "select count(*) from t", "--schema", folder / "s.json",
+           "--epsilon", 1)
+    for refuse in (lambda: fit(call, folder, "--epsilon", 1), lambda: call(*ask),
+                   lambda: call("run", folder / "run.toml", "--ledger", folder / "t.ledger")):
+        told = refuse()
+        assert told.exit_code == 2 and why in told.stderr, told.stderr
+        assert line.partition(",")[2] not in told.stderr
+        assert [one.name for one in folder.glob("t.ledger*")] == []
+    pl.Ledger.create(folder / "t.ledger", budget=pl.Budget(1.0)).close()
+    assert call(*ask).exit_code == 2
+    with pl.Ledger.open(folder / "t.ledger", read_only=True) as ledger:
+        assert ledger.spent == 0 and ledger.verify() == []
+
+
 def test_shares_of_classes(call, folder):
     assert fit(call, folder, "--epsilon", 4).exit_code == 0
     done = call("predict", folder / "m", folder / "t.csv", "--proba")
