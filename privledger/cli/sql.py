@@ -11,10 +11,12 @@ import click
 from attrs import field, frozen
 
 from privledger.errors import PrivledgerError
+from privledger.numerals import meant
 from privledger.tables.schema import Schema
+from privledger.tables.text_form import day
 
 SUPPORTED = (
-    "select of group columns and of count(*), count(column), count(distinct column), sum, avg, "
+    "select of group columns and of count(*), count(column), sum, avg, "
     "min, max, median, variance, stddev, corr(a, b), quantile(column, q), percentile_cont(q) "
     "within group (order by column), histogram(column, edge, ...), each with `as` if wanted; "
     "from one table; where with = <> < <= > >= between in is null and or not; group by columns and "
@@ -167,14 +169,15 @@ class _Reader:
         column, edges = self._called(node, "cut")
         return self._made(node, "cut", column, edges)
 
-    def _called(self, node: Parsed, *wanted: str) -> tuple[str, list[float]]:
-        """Column and numbers of a function of ours."""
+    def _called(self, node: Parsed, *wanted: str) -> tuple[str, list[float | str]]:
+        """Column and edges of a function of ours."""
         name = str(node.this).lower() if _kind(node) == "Anonymous" else ""
         if name not in wanted or not node.expressions:
             self.refuse(node, "no column, and none of " + ", ".join(wanted))
         numbers = [self._literal(one) for one in node.expressions[1:]]
-        if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
-            self.refuse(node, "edges that are no numbers")
+        if not all(day(one) if isinstance(one, str) else
+                   isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
+            self.refuse(node, "edges that are no numbers, and no dates")
         return self._column(node.expressions[0]), numbers
 
     def _statistic(self, item: Parsed) -> Made:
@@ -208,8 +211,9 @@ class _Reader:
             self.refuse(node, "a count of several columns")
         if _kind(node.this) == "Star":
             return self._made(node, "count", **named)
-        if _kind(node.this) == "Distinct" and len(node.this.expressions) == 1:
-            return self._made(node, "nunique", self._column(node.this.expressions[0]), **named)
+        if _kind(node.this) == "Distinct":
+            self.refuse(node.this, "count(distinct ...) is not supported: group by the column, and "
+                                   "count each of its values")
         return self._made(node, "count", self._column(node.this), **named)
 
     def _column(self, node: Parsed) -> str:
@@ -221,7 +225,7 @@ class _Reader:
         if wanted in known:
             return wanted
         if len(near) != 1 or node.this.args.get("quoted"):
-            self.refuse(node, f"no column is called {wanted}")
+            self.refuse(node, f"no column is called {wanted}{meant(wanted, known)}")
         return near[0]
 
     def _literal(self, node: Parsed) -> Made:

@@ -179,9 +179,8 @@ def days(values: Any, column: Column) -> NDArray[np.float64] | None:
     """
     first = datetime.date.fromisoformat(str(column.days_since))
     if isinstance(values, Text):
-        blank, (several, codes) = ("", column.missing_value_marker), levels(values, column)
-        return np.array([_days_of(None if one in blank else day(one) or "", first, column)
-                         for one in several], dtype=np.float64)[codes]
+        several, codes = levels(values, column)
+        return np.array([_days_of(one, first, column) for one in several], dtype=np.float64)[codes]
     array = arrow_of(values)
     if array is None:
         held = plain_cells(values)
@@ -191,8 +190,8 @@ def days(values: Any, column: Column) -> NDArray[np.float64] | None:
             found: NDArray[np.float64] = (held.astype("datetime64[D]") - np.datetime64(
                 first)) / np.timedelta64(1, "D")
             return found
-        if held.dtype != object or not any(
-                isinstance(one, datetime.date | np.datetime64) for one in held):
+        if held.dtype.kind not in "OU" or not any(
+                isinstance(one, datetime.date | np.datetime64 | str) for one in held.tolist()):
             return None
         return np.array([_days_of(one, first, column) for one in held.tolist()])
     if family(array.type) == "number":
@@ -216,6 +215,10 @@ def _days_of(value: object, first: datetime.date, column: Column) -> float:
     """Days from the first to a date, or to an instant's; NaN for a missing cell."""
     if is_absent(value) or value != value:
         return math.nan
+    if isinstance(value, str):
+        if value in ("", column.missing_value_marker):
+            return math.nan
+        value = day(value)
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[D]").item()
     if isinstance(value, datetime.datetime) and value.tzinfo is None:

@@ -141,6 +141,8 @@ class Column:
         if self.days_since is not None and (self.kind != "numeric" or day(self.days_since) is None):
             raise SchemaError(f"column {self.name!r}: days_since is a date such as 2000-01-01, of "
                               "a numeric column")
+        for bound in ("lower", "upper") if self.days_since is not None else ():
+            object.__setattr__(self, bound, in_days(getattr(self, bound), self.days_since))
         if self.role not in ("feature", "target"):
             return
         if self.kind == "numeric":
@@ -519,8 +521,7 @@ def _column(value: Any, marker: str | float | None, target: object) -> Column:
     since = value.get("days_since")
     since = str(since) if day(since) else since
     return Column(
-        name, value["kind"], role, in_days(value.get("lower", 0.0), since),
-        in_days(value.get("upper", 0.0), since),
+        name, value["kind"], role, value.get("lower", 0.0), value.get("upper", 0.0),
         tuple(listed or ()), value.get("integer", False), allowed,
         value.get("outside", "clip"),
         value.get("provenance", "public"), str(value.get("unit") or ""),

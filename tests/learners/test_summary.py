@@ -1,5 +1,6 @@
 """Summaries: what is asked is what was said, answers are labelled, and intervals hold."""
 
+import datetime
 import math
 import operator
 import sys
@@ -342,6 +343,53 @@ def test_groups_of_texts_cost_what_was_said(epsilon, delta, noise):
      pl.errors.UnsupportedNode, "add_remove")])
 def test_what_texts_cannot_be_asked_is_refused(ask, kind, match):
     refused(kind, lambda: ask().plan(CITIES), match=match)
+
+
+DATES = pl.Schema("d", (pl.Column("born", "numeric", lower="1900-01-01", upper="2020-12-31",
+                                  days_since="1970-01-01", missing=True),))
+
+
+@pytest.mark.parametrize("where", [
+    pl.col("born") < "1960-01-01", ~(pl.col("born") >= datetime.date(1960, 1, 1)),
+    pl.isin("born", ["1950-03-01"]), pl.between("born", "1900-01-01", "1959-12-31")])
+def test_dates_are_compared_as_dates(where):
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6))
+    data = ledger.protect({"born": ["1950-03-01", "1969-12-31", "1970-01-01", None] * 100},
+                          schema=DATES)
+    assert data.ask(pl.summary("count", where=where), epsilon=LOUD).value("count") == pytest.approx(
+        100, abs=0.1)
+    cut = data.ask(pl.summary("mean(born)", by=[pl.cut("born", ["1960-01-01", "1970-01-01"])]),
+                   epsilon=LOUD)
+    assert cut.value("mean(born)", born="[1960-01-01, 1970-01-01)") == pytest.approx(-1, abs=0.5)
+    made = pl.summary("count", by=[pl.cut("born", ["1970-01-01"])], epsilon=LOUD).fit(data)
+    assert made.transform({"born": ["1969-12-31", "1970-01-01"]})[:, 0].round().tolist() == [
+        200, 100]
+
+
+@pytest.mark.parametrize("make", [
+    lambda: pl.cut("born", ["1960-01-01", 3]), lambda: pl.cut("born", ["1970-01-01", "1960-01-01"]),
+    lambda: pl.cut("born", ["soon"]), lambda: pl.cut("n", [10**400]),
+    lambda: pl.col("n") < 10**400])
+def test_edges_and_values_are_numbers_or_dates(make):
+    refused(pl.InvalidValue, make)
+
+
+def test_a_text_that_is_no_date_is_refused():
+    for column, schema in (("born", DATES), ("age", SCHEMA)):
+        refused(pl.SchemaError, lambda c=column, s=schema: pl.summary(
+            "count", where=pl.col(c) < "yesterday").plan(s), match="no number")
+    refused(pl.SchemaError, lambda: pl.summary("count", by=[pl.cut("age", ["1960-01-01"])]).plan(
+        SCHEMA), match="no number")
+
+
+def test_drawn_quantiles_rise_and_wide_bounds_are_the_schemas():
+    _, data, _, _ = guarded()
+    for _ in range(20):
+        found = data.ask(pl.summary(pl.quantile("pay", [0.4, 0.5, 0.6])), epsilon=0.05)
+        assert list(found.to_dict()["value"]) == sorted(found.to_dict()["value"])
+    wide, own = (pl.summary(pl.mean("pay", **named)).forecast(SCHEMA, rows=600)
+                 for named in ({"lower": -5, "upper": 1e9}, {}))
+    assert wide.lines == own.lines
 
 
 def test_answers_by_texts_are_not_kept():

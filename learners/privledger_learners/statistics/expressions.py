@@ -5,10 +5,12 @@ Everything here is public. Nothing is checked against a schema before a plan is 
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 import numbers
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -32,10 +34,25 @@ def _listed(value: Iterable[object]) -> Values:
 
 
 def _number(name: str, value: object) -> float:
-    if not isinstance(value, numbers.Real) or isinstance(value, bool | np.bool_) or not (
-            math.isfinite(float(value))):
+    held = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_):
+        with suppress(OverflowError):  # a whole number may be too long
+            held = float(value)
+    if not math.isfinite(held):
         raise pl.InvalidValue(name, value, "a finite number")
-    return float(value)
+    return held
+
+
+def days_of(name: str, value: object) -> object:
+    """A date as a text such as 1969-12-31; anything else as it is."""
+    if type(value) is datetime.date:
+        return value.isoformat()
+    if isinstance(value, str):
+        try:
+            datetime.date.fromisoformat(value)
+        except ValueError:
+            raise pl.InvalidValue(name, value, "a number, or a date such as 2000-01-31") from None
+    return value
 
 
 def _text(name: str, value: object) -> str:
@@ -44,8 +61,11 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _edges(value: Iterable[object]) -> tuple[float, ...]:
-    found = tuple(_number("edges", one) for one in value)
+def _edges(value: Iterable[object]) -> Values:
+    dated = tuple(days_of("edges", one) for one in value)
+    found = tuple(one if isinstance(one, str) else _number("edges", one) for one in dated)
+    if len({isinstance(one, str) for one in found}) > 1:
+        raise pl.InvalidValue("edges", found, "numbers, or dates")
     if not found or any(not a < b for a, b in itertools.pairwise(found)):
         raise pl.InvalidValue("edges", found, "finite and increasing")
     return found
@@ -263,9 +283,12 @@ def missing(column: str) -> IsMissing:
 
 def _plain(value: object) -> Any:
     held = value.item() if isinstance(value, np.generic) else value
-    if (isinstance(held, float) and not math.isfinite(held)) or not isinstance(
-            held, str | bool | int | float):
+    if type(held) is datetime.date:
+        return held.isoformat()
+    if not isinstance(held, str | bool | int | float):
         raise pl.InvalidValue("value", held, "a text, a truth value or a finite number")
+    if not isinstance(held, str | bool):
+        _number("value", held)
     return held
 
 
@@ -277,14 +300,15 @@ class Cut:
     """Groups of a numeric column between public edges: below the first, and so on."""
 
     column: str
-    edges: tuple[float, ...] = field(converter=_edges)
+    edges: Values = field(converter=_edges)
 
     def __str__(self) -> str:
         return self.column
 
 
-def cut(column: str, edges: Iterable[float]) -> Cut:
-    """Groups of a numeric column between public edges, each with its lower edge."""
+def cut(column: str, edges: Iterable[float | str]) -> Cut:
+    """Groups of a numeric column between public edges, each with its lower edge; of a column of
+    dates they may be dates, such as "1960-01-01"."""
     return Cut(_text("column", column), tuple(edges))
 
 
@@ -307,7 +331,7 @@ class Statistic:
     kind: str
     columns: tuple[str, ...] = field(default=(), converter=_listed)
     quantiles: tuple[float, ...] = field(default=(), converter=_listed)
-    edges: tuple[float, ...] | None = None
+    edges: Values | None = None
     lower: float | None = None
     upper: float | None = None
     share: float = 1.0
@@ -398,7 +422,7 @@ def max(column: str, **named: Named) -> Statistic:
     return quantile(column, 0.995, **{"label": f"max({column}), quantile .995", **named})
 
 
-def histogram(column: str, edges: Iterable[float] | None = None, *, share: float = 1.0,
+def histogram(column: str, edges: Iterable[float | str] | None = None, *, share: float = 1.0,
               label: str = "") -> Statistic:
     """Rows per category, or per interval between public `edges` of a numeric column."""
     return Statistic("histogram", (column,), edges=None if edges is None else _edges(edges),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -83,7 +85,7 @@ def column_of(schema: pl.Schema, name: str, kind: str = "") -> tuple[pl.Column, 
     raise pl.SchemaError(f"no feature or target column {name!r}; there are: {known}")
 
 
-def axis_of(schema: pl.Schema, name: str, edges: Sequence[float] | None = None,
+def axis_of(schema: pl.Schema, name: str, edges: Sequence[float | str] | None = None,
             names: Names = NO_NAMES) -> Axis:
     """Cells per category, per interval of a numeric column between public edges, or per released
     name of a column of texts; there the last one, None, has the rows of all other names."""
@@ -103,9 +105,11 @@ def axis_of(schema: pl.Schema, name: str, edges: Sequence[float] | None = None,
         raise pl.InvalidValue("edges", name, "given for a numeric column: pl.cut(column, edges), "
                                              "or histogram(column, edges)")
     else:
-        inner = [f"[{a:g}, {b:g})" for a, b in itertools.pairwise(edges)]
-        labels = (f"below {edges[0]:g}", *inner, f"{edges[-1]:g} and above", None)
-        cells, empty = pl.questions.IntervalCells(key, edges), True
+        said = [one if isinstance(one, str) else f"{one:g}" for one in edges]
+        inner = [f"[{a}, {b})" for a, b in itertools.pairwise(said)]
+        labels = (f"below {said[0]}", *inner, f"{said[-1]} and above", None)
+        cells = pl.questions.IntervalCells(key, [_counted(column, one) for one in edges])
+        empty = True
     shown = (True,) * (len(labels) - empty) + ((column.missing,) if empty else ())
     return Axis(name, cells, labels, shown)
 
@@ -177,7 +181,7 @@ def _cells_for(schema: pl.Schema, name: str, atoms: list[Atom]) -> tuple[Cells, 
         edges = [column.lower]
     # An atom is constant between two edges: what it says of the lower one, it says of all.
     points: list[float | None] = [-math.inf, *edges, None]
-    truth = np.array([[_of_number(atom, value) for value in points] for atom in atoms])
+    truth = np.array([[_of_number(column, atom, value) for value in points] for atom in atoms])
     return pl.questions.IntervalCells(key, edges), truth
 
 
@@ -186,21 +190,32 @@ def _edges_of(column: pl.Column, atom: Atom) -> list[float]:
         return []
     found = []
     for value in atom.values if isinstance(atom, IsIn) else [atom.value]:  # type: ignore[attr-defined]
-        if isinstance(value, str | bool):
-            raise pl.SchemaError(f"column {column.name!r} is numeric, and {value!r} is no number")
-        found += [float(value), math.nextafter(float(value), math.inf)]
+        low = _counted(column, value)
+        found += [low, math.nextafter(low, math.inf)]
     return found
 
 
-def _of_number(atom: Atom, value: float | None) -> int:
+def _counted(column: pl.Column, value: object) -> float:
+    """A public value as a column of numbers counts: dates are days since its own first one."""
+    if isinstance(value, str) and column.days_since is not None:
+        with suppress(ValueError):
+            return float((date.fromisoformat(value)
+                          - date.fromisoformat(str(column.days_since))).days)
+    if isinstance(value, str | bool):
+        what = "number" if column.days_since is None else "number, and no date such as 2000-01-31"
+        raise pl.SchemaError(f"column {column.name!r} is numeric, and {value!r} is no {what}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _of_number(column: pl.Column, atom: Atom, value: float | None) -> int:
     if isinstance(atom, IsMissing):
         return int(value is None)
     if value is None:
         return 2
     if isinstance(atom, IsIn):
-        return int(any(value == float(one) for one in atom.values))
+        return int(any(value == _counted(column, one) for one in atom.values))
     assert isinstance(atom, Compare)
-    return int(_compared(value, atom.op, float(atom.value)))
+    return int(_compared(value, atom.op, _counted(column, atom.value)))
 
 
 def _compared(a: float, op: str, b: float) -> bool:
@@ -279,7 +294,7 @@ class Key:
     columns: tuple[str, ...] = ()
     lower: float = 0.0
     upper: float = 0.0
-    edges: tuple[tuple[float, ...] | None, ...] = ()
+    edges: tuple[tuple[float | str, ...] | None, ...] = ()
     quantiles: tuple[float, ...] = ()
     whole: bool = False
 
@@ -327,8 +342,9 @@ class Need:
 def bounds_of(schema: pl.Schema, one: Statistic) -> tuple[float, float]:
     """Public bounds of a statistic's column: its own, where it has some, within the schema's."""
     column, _ = column_of(schema, one.columns[0], "numeric")
-    low = column.lower if one.lower is None else float(one.lower)
-    high = column.upper if one.upper is None else float(one.upper)
+    # The guard has cut values to the schema's bounds: wider ones would be noise for nothing.
+    low = column.lower if one.lower is None else max(column.lower, float(one.lower))
+    high = column.upper if one.upper is None else min(column.upper, float(one.upper))
     if not low < high:
         raise pl.InvalidValue("bounds", (low, high), "lower below upper")
     return float(low), float(high)

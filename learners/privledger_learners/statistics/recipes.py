@@ -158,6 +158,8 @@ def _quantiles(one: Statistic, told: Told, place: int, group: Group,
         ends = [rank_ends(found, q, told.scale, told.kind) for q in one.quantiles]
         edges = np.linspace(key.lower, key.upper, len(found) + 1)
         found = _at_ranks(found, key, np.array(one.quantiles))
+    if key.kind == "quantile":  # drawn apart: in order, they are nearer to the true ones
+        found = np.sort(found)
     if key.whole:
         found = np.round(found)
     for at, q in enumerate(one.quantiles):

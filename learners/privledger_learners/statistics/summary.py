@@ -346,6 +346,8 @@ class Summary(PrivateLearner):
             for name, node in recipe.naming.items())
         assumed = (f"{where}; half widths of 95 % intervals, at the least "
                    "favourable mean, and for the sample at a spread of 1/sqrt(12) of the range")
+        if each is None and any(one.kind == "mean" for one in recipe.statistics):
+            assumed += "; of a mean only with a public number of rows (rows=, or --rows)"
         return AnswerForecast(recipe.plan, pl.epsilon(recipe.plan, asker.delta, asker.relation),
                               float(asker.delta), lines, assumed)
 
@@ -562,7 +564,7 @@ def _labels(axis: Axis, encoded: Any, one: str | Cut) -> list[object]:
         raise pl.InvalidValue("by", axis.name, "features, for what is looked up by features")
     held = encoded.arrays[names.index(axis.name)]
     if isinstance(one, Cut):
-        places = np.searchsorted(one.edges, held, side="right")
+        places = np.searchsorted(axis.cells.edges, held, side="right")
         places[np.isnan(held)] = len(axis.labels) - 1
     else:
         places = held  # missing is -1: the last
