@@ -31,6 +31,7 @@ from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.entries import body_text
+from privledger.ledger.epochs import find_epoch
 from privledger.ledger.events import EVENTS, Enrolled, Settled
 from privledger.ledger.history import each_entry, each_row
 from privledger.ledger.vectors import stored_under
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT, DEPLOYMENT = "-", "deployment"
+TOGETHER = 1000
 IN_MEMORY = 1 << 23  # bytes; of a longer history the rest waits in a file without a name
 EMPTY = "the history is empty: not a ledger"
 PRIVATE_FILE = 0o600
@@ -95,9 +97,9 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
         with (reading_store(ledger) as store,
               tempfile.SpooledTemporaryFile(IN_MEMORY) as kept):  # nothing is written of a half
             lines = (_lines(store, value, records=include_records) if kind == "jsonl"
-                     else iter([_deployment(store, human, value)]) if human is not None
-                     else iter([_written(kind, store, exact, value)]))
-            while some := "".join(islice(lines, 1000)):  # all together would not fit into memory
+                     else [_deployment(store, human, value)] if human is not None
+                     else [_written(kind, store, exact, value)])
+            for some in lines:  # all together would be written before it is a file
                 kept.write(some.encode("utf-8"))
             if include_records:
                 note(CONFIDENTIAL)
@@ -111,18 +113,29 @@ def export(ledger: str | None, output: str | None, kind: str, human: str | None,
 
 
 def _lines(store: Store, value: dict[str, Any], *, records: bool) -> Iterator[str]:
-    """Every entry, then what is kept by record or by person where it is asked for."""
-    named, row = list[Entry](), None
-    for row, found in each_row(store):
-        if not isinstance(found, Entry):
-            yield _line(*row)
-            continue
-        yield entry_line(found)
-        if records and isinstance(found.event, Enrolled | Settled):
-            named.append(found)
-    if row is None:
+    """Every entry, many lines at a time; then what is kept by record or by person where it is
+    asked for."""
+    epoch = None if records else find_epoch(store)  # which vectors there are, entries have to say
+    first, named = 0, list[Entry]()
+    for columns in () if epoch is None else epoch.unchanged(store):
+        if columns is None:
+            break
+        texts = [column.decode("ascii").split("\n") for column in columns]
+        yield "".join([
+            f'{{"body":{text},"hash":"{digest}","kind":"{kind}","position":{position},'
+            f'"previous":"{previous}"}}\n'
+            for position, kind, text, previous, digest in zip(*texts, strict=True)])
+        first += len(texts[0])
+        value |= {"entries": first, "head": texts[-1][-1]}
+    rows = each_row(store, first - 1)
+    while some := list(islice(rows, TOGETHER)):
+        yield "".join([entry_line(found) if isinstance(found, Entry) else _line(*row)
+                       for row, found in some])
+        value |= {"entries": some[-1][0][0] + 1, "head": some[-1][0][4]}
+        named += [found for _, found in some if records and isinstance(found, Entry)
+                  and isinstance(found.event, Enrolled | Settled)]
+    if value["entries"] is None:
         raise LedgerCorrupt(EMPTY)
-    value |= {"entries": row[0] + 1, "head": row[4]}
     yield from vector_lines(store, named)
 
 

@@ -22,7 +22,7 @@ from privledger.ledger.epochs import Epoch, Remembered, checkpoint_mark
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
 from privledger.ledger.settle import RECOVERY, recovery_findings
 from privledger.ledger.state import GrantIsClosed, GrantState, State
-from privledger.ledger.store import APART, EDITED, Chain, Row, Store, StoredRows
+from privledger.ledger.store import APART, EDITED, Chain, Look, Row, Store, StoredRows
 from privledger.reading import stepwise
 
 CHAIN = "chain-is-unbroken"
@@ -32,7 +32,7 @@ WATCH = "can-be-summed-up"
 MOST_FORMS = 200_000
 MOST_FINDINGS = 5_000
 """Enough to know that a history is not to be trusted; a forger's next million is not read."""
-Look = Callable[[Line, State | None], Findings]
+Check = Callable[[Line, State | None], Findings]
 
 
 def chain_findings(store: Store, most: int = 100,
@@ -64,8 +64,9 @@ class Watch(Protocol):
     """
 
     @property
-    def row(self) -> Callable[[int, str], None]:
-        """Called with number and hash of every stored row, before anything is known about it."""
+    def row(self) -> Look:
+        """Called with number and hash of every stored row, or of the first of several and with
+        their hashes, before anything is known about them."""
 
 
 W = TypeVar("W", bound=Watch)
@@ -147,11 +148,11 @@ def audit_on(store: Store, watch: Watch, epoch: Epoch) -> tuple[State, Remembere
 class _Nobody:
     """No watch."""
 
-    def row(self, index: int, digest: str) -> None:
+    def row(self, index: int, *digests: str) -> None:
         """Nothing looks."""
 
 
-def _watched(look: Look) -> Callable[[Seen, Line, State | None], Findings]:
+def _watched(look: Check) -> Callable[[Seen, Line, State | None], Findings]:
     return lambda seen, line, state: look(line, state)
 
 

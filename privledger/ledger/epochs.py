@@ -19,6 +19,7 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from secrets import token_bytes, token_hex
+from typing import cast
 
 import msgspec
 from attrs import define, field, frozen
@@ -38,7 +39,7 @@ from privledger.ledger.entries import now, parse_body
 from privledger.ledger.events import Event, Settled
 from privledger.ledger.limits import Efforts
 from privledger.ledger.state import GrantState, State
-from privledger.ledger.store import Chain, Row, Store
+from privledger.ledger.store import Chain, Look, Row, Store
 from privledger.numerals import many
 from privledger.reading import write_whole
 
@@ -84,7 +85,7 @@ class Epoch:
         rows: what rules remember something of, as stored: of grants that are open, have a vector
             or drew on a scope, and of what these need. They are read again.
         efforts: what pricing its plans took.
-        checkpoint: which one was compared in it; empty if none was. seen: of who went along.
+        checkpoint: which one was compared in it; empty if none was.
         blocks: digests of its entries as they are stored, `BLOCK` in each.
     """
 
@@ -93,29 +94,39 @@ class Epoch:
     rows: tuple[Row, ...]
     efforts: Efforts
     checkpoint: str
-    seen: Packed
     blocks: list[bytes]
+    _seen: msgspec.Raw
 
-    def follow(self, store: Store, chain: Chain, look: Callable[[int, str], None] | None,
-               kept: Remembered) -> bool:
+    @property
+    def seen(self) -> Packed:
+        """What who went along keeps, taken apart anew: it is large."""
+        return cast(Packed, msgspec.msgpack.decode(self._seen))
+
+    def unchanged(self, store: Store) -> Iterator[list[bytes] | None]:
+        """Columns of its blocks, `BLOCK` entries in each, while they are what they were byte for
+        byte: an audit had nothing to say of these. None of the first that is not; the end where
+        the store gives none."""
+        for place, block in enumerate(self.blocks):
+            columns = store.columns(place * BLOCK, BLOCK)
+            if columns is None:
+                return
+            yield columns if _digest(columns) == block else None
+
+    def follow(self, store: Store, chain: Chain, look: Look | None, kept: Remembered) -> bool:
         """Whether every stored byte of the stretch is what it was, and its chain unbroken.
 
         Args:
             chain: goes on behind the last of its entries. look: as of `Chain.follow`.
             kept: takes the blocks, and what does not fill one.
         """
-        for block in self.blocks:
-            columns = store.columns(chain.expected, BLOCK)
+        for columns in self.unchanged(store):
             if columns is None:
-                break
-            if _digest(columns) != block:
                 return False
             digests = columns[-1].decode("ascii").split("\n")
             if look is not None:
-                for place, digest in enumerate(digests, chain.expected):
-                    look(place, digest)
+                look(chain.expected, *digests)
+            kept.blocks.append(self.blocks[chain.expected // BLOCK])
             chain.expected, chain.previous = chain.expected + BLOCK, digests[-1]
-            kept.blocks.append(block)
         rest = islice(store.rows(chain.expected - 1), self.sealed.entries - chain.expected)
         return chain.follow(kept.stored(rest), look) and (
             (chain.expected, chain.previous) == (self.sealed.entries, self.sealed.head))
@@ -219,7 +230,9 @@ def _read(store: Store, data: bytes, key: bytes) -> Epoch | None:
     if not key or not text or len(data) > MOST_EPOCH or not hmac.compare_digest(
             mac, hmac.digest(key, text, "sha256")):
         return None
-    value = msgspec.msgpack.decode(text)
+    fields = msgspec.msgpack.decode(text, type=dict[str, msgspec.Raw])
+    seen = fields.pop("seen")
+    value: Packed = {name: msgspec.msgpack.decode(one) for name, one in fields.items()}
     sealed = SealedStretch(value["entries"], value["head"], value["time"])
     last = next(iter(store.rows(after=sealed.entries - 2)), None)
     if value["code"] != _code() or last is None or last[4] != sealed.head:
@@ -230,7 +243,7 @@ def _read(store: Store, data: bytes, key: bytes) -> Epoch | None:
     total, kind, plans = value["efforts"]
     rows = tuple((each[0], each[1], each[2], each[3], each[4]) for each in value["rows"])
     return Epoch(sealed, found[0], rows, Efforts(total, kind, set(plans)), value["checkpoint"],
-                 value["seen"], value["blocks"])
+                 value["blocks"], seen)
 
 
 def seal_epoch(store: Store, state: State, kept: Remembered, before: SealedStretch | None,

@@ -127,28 +127,28 @@ def state_of(epoch: Epoch, ended: Callable[[GrantState], None],
     Args:
         ended: takes those on tables that are `wanted`, as far as they are over; as of `State`.
     """
-    state, found = epoch.state, {}
+    state, seen, found = epoch.state, epoch.seen, dict[str, Protected]()
     for row in epoch.rows:
         if row[1] == "protected":
             event = cast(Protected, decode(row[1], parse_body(row[2])))
             found[event.data] = event
-    state.tables = {name: found[name] for name, _ in epoch.seen["tables"]}
-    for grant in EndedGrants.unpacked(epoch.seen["grants"]).each(wanted):
+    state.tables = {name: found[name] for name, _ in seen["tables"]}
+    for grant in EndedGrants.unpacked(seen["grants"]).each(wanted):
         ended(grant)
     state.compact, state.ended = False, ended
     return state
 
 
-def each_row(store: Store) -> Iterator[tuple[Row, Usual | Entry]]:
-    """Every row, and what it is as (`LineReader.usual`), or else its entry, of which `text` is
-    what is stored, if that is the canonical text; never more than one of them in memory, but for
-    the plans that they share.
+def each_row(store: Store, after: int = -1) -> Iterator[tuple[Row, Usual | Entry]]:
+    """Every row behind `after`, and what it is as (`LineReader.usual`), or else its entry, of
+    which `text` is what is stored, if that is the canonical text. Never more than one of them is in
+    memory, but for the plans that they share.
 
     Raises:
         LedgerCorrupt: one is no JSON, or too large.
     """
     reader = LineReader()
-    for row in stepwise("entries read", StoredRows(store)):
+    for row in stepwise("entries read", StoredRows(store, after)):
         position, kind, text, previous, digest = row
         found: Usual | Entry | None = None
         try:

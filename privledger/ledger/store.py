@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import Protocol, TypeAlias
@@ -20,6 +20,12 @@ from privledger.ledger.events import EVENTS
 
 Row: TypeAlias = tuple[int, str, str, str, str]
 """Position, kind, text of the body, hash before, hash."""
+
+
+class Look(Protocol):
+    """Takes the number of an entry, and the hashes of it and of some behind it."""
+
+    def __call__(self, index: int, *digests: str) -> None: ...
 
 PLACE = "place-is-as-written"
 """The rule of findings about the place itself, whatever the history says."""
@@ -203,8 +209,7 @@ class Chain:
             edited = True
         return (() if follows else (APART,)) + ((EDITED,) if edited else ())
 
-    def follow(self, rows: Iterable[Row],
-               look: Callable[[int, str], None] | None = None) -> bool:
+    def follow(self, rows: Iterable[Row], look: Look | None = None) -> bool:
         """Whether all of some rows come next and are whole: as `add` says of each, but faster.
         After the first that is not, nothing is known.
 

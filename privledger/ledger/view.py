@@ -462,13 +462,18 @@ class View:
         """Whether a price rests on other owners' keeping their noise to themselves."""
         return any(map(rests_on_others, self.charges))
 
-    def by(self, aspect: str) -> dict[str, Part]:
+    def by(self, aspect: str, most: int | None = None) -> dict[str, Part]:
         """Charges added up by one of `ASPECTS`, such as `team`, or by `label:KEY`.
 
         Dearest first. The amounts of all parts add up to `total`, exactly: what a plan of several
         mechanisms costs stands under their names together, and a scope belongs to the table and
         the learners that drew on it.
+
+        Args:
+            most: the dearest parts only; all, if None.
         """
+        if most is not None:
+            return grouped_charges(self.charges, aspect, self.rule, self._vouched, most)
         if aspect not in self._parts:
             self._parts[aspect] = grouped_charges(self.charges, aspect, self.rule, self._vouched)
         return self._parts[aspect]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import TypeVar, cast
 
 from attrs import define, field, frozen
@@ -293,14 +294,14 @@ def charges_of(state: State) -> tuple[ChargeFigures, ...]:
 
 
 def grouped_charges(charges: Iterable[ChargeFigures], aspect: str, rule: FilterRule | None,
-                    asserted: Container[str] = ()) -> dict[str, Part]:
+                    asserted: Container[str] = (), most: int | None = None) -> dict[str, Part]:
     """Charges added up by one of `ASPECTS`, or by `label:KEY`, dearest first. Nothing is left out
     or counted twice.
 
     What was handed back has no part of its own: it counts nothing.
 
     Args:
-        asserted: names of charges with an unverified claim.
+        asserted: names of charges with an unverified claim. most: parts; all, if None.
     """
     name_of = aspect_of(aspect)
     sums: dict[str, list[int]] = {}
@@ -311,7 +312,8 @@ def grouped_charges(charges: Iterable[ChargeFigures], aspect: str, rule: FilterR
             part[1] += amount.delta_units
             part[2] += one.grants
             part[3] |= one.name in asserted
-    ranked = sorted(sums.items(), key=lambda item: (-item[1][0], -item[1][1], item[0]))
+    ranked = nsmallest(len(sums) if most is None else most, sums.items(),
+                       key=lambda item: (-item[1][0], -item[1][1], item[0]))
     return {name: Part(name, Amount(units, delta_units, rule), grants, bool(claimed))
             for name, (units, delta_units, grants, claimed) in ranked}
 

@@ -73,12 +73,12 @@ class Past:
     moves_at: int = 0
     has_head: bool = False
 
-    def row(self, index: int, digest: str) -> None:
-        """Take note of the next entry, before its kind."""
-        self.entries = index + 1
-        if self.entries == self.at:
-            self.hash_at = digest
-        if digest == self.head:
+    def row(self, index: int, *digests: str) -> None:
+        """Take note of the next entries, before their kinds."""
+        self.entries = index + len(digests)
+        if index < self.at <= self.entries:
+            self.hash_at = digests[self.at - index - 1]
+        if self.head is not None and self.head in digests:
             self.has_head = True
 
     def created(self, event: Event) -> None:

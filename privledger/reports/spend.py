@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -498,9 +497,9 @@ def highest_people(store: Store, state: State, most: int) -> list[PersonRank]:
 def ranking(view: View, aspect: str, most: int) -> list[Rank]:
     """The `most` highest parts by one of `ASPECTS`: a plan of several mechanisms stands under all
     their names together, and a scope under the table and the learners that drew on it."""
-    parts = view.by("table" if aspect == "data" else aspect).values()
+    parts = view.by("table" if aspect == "data" else aspect, most).values()
     return [Rank(part.name, part.amount.epsilon, part.amount.share, part.grants, part.asserted)
-            for part in islice(parts, most)]
+            for part in parts]
 
 
 def highest_records(store: Store, state: State, most: int) -> list[RecordRank]:
