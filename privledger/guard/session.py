@@ -83,7 +83,6 @@ class GrantedPlan:
         plan: the reserved composition node, as it was stored and read back.
         grant: the ledger's name for the reservation.
         vault: the rows it is for. data: a handle on them, to be shown.
-        receipt: the ledger's head after the grant was settled; None before.
         answer: what the settlement is to keep of its one release.
         score: what it is to say of the model that was fitted.
         shares: whether releases are shares of noise, as `Request.shares`.
@@ -104,7 +103,7 @@ class GrantedPlan:
     _settlement: Settlement | None = field(init=False, default=None)
     _settled: bool = field(init=False, default=False)
     _lock: Mutex = field(init=False, factory=Mutex)
-    receipt: Receipt | None = field(init=False, default=None)
+    _receipt: Callable[[], Receipt] | None = field(init=False, default=None)
     answer: Answer | None = field(init=False, default=None)
     score: PrivateScore | None = field(init=False, default=None)
 
@@ -256,9 +255,14 @@ class GrantedPlan:
             settle(self._history, self._settlement)
             self.vault.forget(self._inside.members.session)
             note_over(self.grant)
-            self.receipt = self._history.receipt()
+            self._receipt = self._history.receipt_later()
             self._settled = True
         tell("settled", self)
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The ledger's head after the grant was settled; None before."""
+        return None if self._receipt is None else self._receipt()
 
     def _end(self, failed: type[BaseException] | None, back: bool) -> Settlement:
         """What is to be written at the end of this grant."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from attrs import asdict, define, field, frozen
+from attrs import asdict, define, evolve, field, frozen
 
 from privledger.errors import InvalidValue, LedgerCorrupt
 from privledger.graph import canonical
@@ -310,11 +311,17 @@ class Receipt:
 
 def remembered_receipt(state: State) -> Receipt:
     """The receipt of what `state` was folded from."""
+    return receipt_later(state)()
+
+
+def receipt_later(state: State, time: str = "") -> Callable[[], Receipt]:
+    """As `remembered_receipt`, of now: its epsilon is computed when the receipt is asked for."""
     if state.budget is None:
         raise LedgerCorrupt("the history is empty: not a ledger")
-    epsilon = state.rule.epsilon_of(state.units) if state.rule else 0.0
-    return Receipt(state.uuid, state.position + 1, state.head, epsilon, state.budget.delta,
-                   state.mode, state.charges, state.unit)
+    rule, units = state.rule, state.units
+    without = Receipt(state.uuid, state.position + 1, state.head, 0.0, state.budget.delta,
+                      state.mode, state.charges, state.unit, time)
+    return cache(lambda: evolve(without, epsilon=rule.epsilon_of(units) if rule else 0.0))
 
 
 # A hash tree over a history: short proofs that an entry, or an earlier history, is in it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from attrs import define, evolve, frozen
+from attrs import define, frozen
 
 from privledger import mutex
 from privledger.errors import LedgerCorrupt, LedgerError
@@ -21,8 +21,8 @@ from privledger.ledger.checkpoint import (
     is_due,
     is_known,
     names_text,
+    receipt_later,
     remember_checkpoint,
-    remembered_receipt,
     restore_state,
     take_checkpoint,
 )
@@ -582,9 +582,13 @@ class History:
 
     def receipt(self) -> Receipt:
         """What the ledger looks like now, and when that is."""
+        return self.receipt_later()()
+
+    def receipt_later(self) -> Callable[[], Receipt]:
+        """As `receipt`, of now, when it is asked for."""
         self._mend()
         with self._lock:
-            return evolve(remembered_receipt(self.state), time=now())
+            return receipt_later(self.state, now())
 
 
 def first_entries(lines: Sequence[Event]) -> list[Entry]:
