@@ -27,6 +27,7 @@ _STEPS = 400
 _FEW_STEPS = 100  # with more than three entries, whose widths take longer to find
 _FAR = 20.0  # standard deviations of a sum of Laplace noise: less than e^-25 is beyond
 _LAPLACE = -math.log(0.05) / math.sqrt(2.0)  # 95 % half width of one, in standard deviations
+_AREA = 1.98  # of a normal law .9523: what is beyond the first order has thicker tails
 
 
 def laplace_quantile(weights: tuple[float, ...], outside: float = 0.05) -> float:
@@ -221,7 +222,7 @@ def area_kept(areas: Floats, above: Floats, below: Floats, scale: float, kind: s
     moves = np.concatenate([of_below @ wins.T - each * of_below.sum(axis=1, keepdims=True),
                             of_above @ wins - each * of_above.sum(axis=1, keepdims=True)], axis=1)
     whole += 2 * ONE_SIDED * sd * np.linalg.norm(moves, axis=1)
-    allowed = (_LAPLACE if kind == "laplace" else NORMAL) ** 2 * sd**2 * whole
+    allowed = (_LAPLACE if kind == "laplace" else _AREA) ** 2 * sd**2 * whole
     if sampling:
         squares = np.square(of_above), np.square(of_below)
         spread = ((squares[0] * np.maximum(above, 0.0)).sum(axis=1)

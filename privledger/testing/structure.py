@@ -10,6 +10,7 @@ from attrs import evolve
 
 from privledger.errors import PrivledgerError
 from privledger.graph import IndividualFilter, Node, OneOf, children, to_json
+from privledger.graph.selection import PartitionSelection
 from privledger.plugins import Priced
 from privledger.testing.examples import (
     Example,
@@ -90,7 +91,7 @@ def probes_beside(table: Example) -> dict[str, Any]:
 
 def _open_ended(node: Node) -> bool:
     """Whether the plan leaves the number of releases open until answers are there."""
-    if isinstance(node, OneOf | IndividualFilter):
+    if isinstance(node, OneOf | IndividualFilter | PartitionSelection):
         return True
     return any(map(_open_ended, children(node)))
 

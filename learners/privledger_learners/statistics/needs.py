@@ -42,6 +42,12 @@ Summand = Any
 Names = Mapping[str, tuple[str, ...]]
 """Released names by column of texts."""
 NO_NAMES: Names = {}
+FREE = "\0"
+"""Begins what stands for a name that was not released, in a plan with a place for so many."""
+MOST_DRAWS = 1000
+"""Of one question."""
+FEW_NAMES, MOST_NAMES = 50, 255
+"""Where there is a place for fewer, quantiles are read from one distribution; and places in all."""
 
 
 @frozen(eq=False)
@@ -92,7 +98,7 @@ def axis_of(schema: pl.Schema, name: str, edges: Sequence[float | str] | None = 
     if edges is None and name in texts_of(schema, (name,)):
         known = names.get(name, ())
         cells: Cells = pl.questions.NamedCells(name, known)
-        return Axis(name, cells, (*known, None), (True,) * cells.count)
+        return Axis(name, cells, (*known, None), (*(not one.startswith(FREE) for one in known), True))
     column, key = column_of(schema, name)
     if column.kind == "categorical":
         if edges is not None:
@@ -129,6 +135,22 @@ def groups_of(schema: pl.Schema, by: Iterable[str | Cut],
     if len(set(held)) < len(held):
         raise pl.InvalidValue("by", ", ".join(held), "distinct columns")
     return axes
+
+
+def places_for(schema: pl.Schema, statistics: Sequence[Statistic],
+               by: Sequence[str | Cut]) -> int:
+    """Names of a column of texts that quantiles may be drawn for, as a plan has a draw for each;
+    0 where none is drawn."""
+    most = max((len(one.quantiles) for one in statistics if len(one.quantiles) < MANY), default=0)
+    if len(texts_of(schema, by)) != 1 or not most:
+        return 0
+    found = MOST_DRAWS // (most * size_of(groups_of(schema, by))) - 1
+    return min(found, MOST_NAMES) if found >= FEW_NAMES else 0
+
+
+def padded(names: Sequence[str], places: int) -> tuple[str, ...]:
+    """Names, and places that are free."""
+    return (*names, *(f"{FREE}{place}" for place in range(places - len(names))))
 
 
 # Predicates: for every column that is compared, cells in which each comparison is constant.
@@ -414,14 +436,14 @@ def needs_of(schema: pl.Schema, statistics: Sequence[Statistic], by: Sequence[st
     """Which question answers each statistic, and what each asks.
 
     Args:
-        names: released ones. Quantiles of their groups are read from a distribution: a plan holds
-            no draw for each group where it does not know how many there are.
+        names: released ones, or as many places as there may be.
 
     Raises:
         SchemaError, InvalidValue: it cannot be asked of such a table.
     """
     groups, kept = groups_of(schema, by, names), chosen(schema, where)
-    keys = keys_of(schema, statistics, 1 if texts_of(schema, by) else MANY)
+    drawn = not texts_of(schema, by) or places_for(schema, statistics, by)
+    keys = keys_of(schema, statistics, MANY if drawn else 1)
     text = "".join([f" by {', '.join(map(str, by))}" if by else "",
                     f" where {kept.text}" if kept is not None else ""])
     needs: dict[Key, Need] = {}

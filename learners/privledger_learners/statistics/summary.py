@@ -33,6 +33,7 @@ from privledger_learners.statistics.needs import (
     COARSE,
     FINE,
     MOST_CELLS,
+    MOST_DRAWS,
     Axis,
     Key,
     Names,
@@ -41,6 +42,8 @@ from privledger_learners.statistics.needs import (
     combinations_of,
     groups_of,
     needs_of,
+    padded,
+    places_for,
     rank_axis,
     size_of,
     texts_of,
@@ -50,7 +53,6 @@ from privledger_learners.statistics.recipes import Told, joined, numbers, rows_o
 _BELOW = 1 + 2.0**-36  # prices of a few nodes, rounded, stay within epsilon
 intervals = pl.plugins.intervals
 _SPREAD = 1 / math.sqrt(12.0)
-MOST_QUESTIONS = 1000
 MOST_EPSILON = 100.0
 
 
@@ -185,12 +187,14 @@ class Summary(PrivateLearner):
             raise pl.InvalidValue("where", type(self.where).__name__, "such as "
                                   "pl.between(\"age\", 30, 60)")
         statistics = self._asked(schema)
-        keys, needs = needs_of(schema, statistics, tuple(self.by), self.where)
+        places = places_for(schema, statistics, self.by)
+        names = {name: padded((), places) for name in texts_of(schema, self.by)}
+        keys, needs = needs_of(schema, statistics, tuple(self.by), self.where, names)
         for need in needs.values():
             cells_of(need.axes, need.where)  # refuses what is too large
             draws = len(need.key.quantiles) * size_of(need.axes)
-            if draws > MOST_QUESTIONS:
-                raise pl.InvalidValue("quantiles", draws, f"at most {MOST_QUESTIONS} draws")
+            if draws > MOST_DRAWS:
+                raise pl.InvalidValue("quantiles", draws, f"at most {MOST_DRAWS} draws")
         kinds = {"least": ("laplace", "gaussian"), "laplace": ("laplace",),
                  "gaussian": ("gaussian",)}.get(self.noise, ())
         if not kinds or (kinds == ("gaussian",) and not self.delta):
@@ -261,18 +265,20 @@ class Summary(PrivateLearner):
     def _names(self, session: pl.Session, data: pl.Dataset, recipe: Recipe) -> Names:
         """Released names of every column of texts: the largest ones, where a table of cells has no
         place for more."""
-        others = max(combinations_of(need.axes, need.where) for need in recipe.needs.values())
-        most = int((MOST_CELLS / others)**(1 / len(recipe.naming))) - 1
+        _, needs = needs_of(schema := recipe.schema, recipe.statistics, self.by, self.where)
+        others = max(combinations_of(need.axes, need.where) for need in needs.values())
+        places = places_for(schema, recipe.statistics, self.by)
+        most = places or int((MOST_CELLS / others)**(1 / len(recipe.naming))) - 1
         self.names_ = {}
         for name, node in recipe.naming.items():
             found = session.release(node, data.groups(name))
             largest = np.sort(np.argsort(-found.counts, kind="stable")[:most])
             self.names_[name] = tuple(found.names[place] for place in largest)
-        return self.names_
+        return {name: padded(known, places) for name, known in self.names_.items()}
 
     def _keep(self, recipe: Recipe, schema: pl.Schema, told: Mapping[Key, Told],
               recalled: bool) -> None:
-        groups = groups_of(schema, self.by, getattr(self, "names_", {}))
+        groups = next(iter(told.values())).need.axes[:len(self.by)]
         rows = rows_of(recipe.statistics, groups, recipe.keys, told)
         self.schema_ = schema
         self.answer_ = AnswerTable([axis.name for axis in groups], rows, float(self.epsilon),
