@@ -44,7 +44,7 @@ def kinds(ledger):
 def test_one_release_is_in_the_history_however_many_ran():
     ran = []
     for _ in range(20):
-        ledger, session = opened(filter="basic")
+        ledger, session = opened()
         times = []
 
         def trial(data, candidate, times=times):

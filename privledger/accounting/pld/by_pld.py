@@ -354,19 +354,23 @@ def _alone(items: Items) -> bool:
 def _single_epsilon(items: Items, delta: float) -> Price:
     pair, count = items[0]
     if isinstance(pair, GaussianPair):
-        return Price(epsilon_from_mu(pair.mu, delta), tight=pair.tight)
-    if count == 1:
-        return Price(epsilon_of_one(pair, delta), tight=pair.tight)
-    return Price(epsilon_of_coins(coin(pair) or 0.0, count, delta), tight=pair.tight)
+        return _exact(pair, epsilon_from_mu(pair.mu, delta))
+    return _exact(pair, epsilon_of_one(pair, delta) if count == 1 else epsilon_of_coins(
+        coin(pair) or 0.0, count, delta))
 
 
 def _single_delta(items: Items, epsilon: float) -> Price:
     pair, count = items[0]
     if isinstance(pair, GaussianPair):
-        return Price(delta_from_mu(pair.mu, epsilon), tight=pair.tight)
-    if count == 1:
-        return Price(delta_of_one(pair, epsilon), tight=pair.tight)
-    return Price(delta_of_coins(coin(pair) or 0.0, count, epsilon), tight=pair.tight)
+        return _exact(pair, delta_from_mu(pair.mu, epsilon))
+    return _exact(pair, delta_of_one(pair, epsilon) if count == 1 else delta_of_coins(
+        coin(pair) or 0.0, count, epsilon))
+
+
+def _exact(pair: Pair, value: float) -> Price:
+    """Of what is pure and no more is known, such as a tuning, Renyi DP may say less."""
+    asked = isinstance(pair, AtomPair) and not pair.tight
+    return Price(value, tight=pair.tight, renyi=-math.inf if asked else math.inf)
 
 
 def _on_line(found: Reached, items: Items) -> Price:
