@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
-from privledger.accounting.pld.pairs import UNIT, Atoms, Bands, bounded_tail
+from privledger.accounting.pld.pairs import UNIT, Atoms, Bands, Pair, bounded_tail
 
 MOST_STEPS = 1 << 20
 """Rounds with a distribution of losses here: with more, the unsampled Gaussian counts."""
@@ -267,13 +267,14 @@ class AllocatedPair:
 
     Attributes:
         rare: P mass of the largest losses that counts as infinite. A largest loss that hardly ever
-            occurs would rule a lattice.
+            occurs would rule a lattice. exact: the pair whose ratios were taken.
     """
 
     steps: int
     inner: float | Ratios
     add: bool
     rare: float = 0.0
+    exact: Pair | None = None
     tight: bool = field(default=False, init=False)
 
     def _table(self) -> tuple[Array, Array, Array]:

@@ -43,6 +43,8 @@ from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, Remo
 # directions; what is beyond the grid is left out (docs/proofs/allocation.md, "From below").
 
 _ONE = 5e-12  # relative error of the masses of a single ratio, and of their means
+_MOST_LOOSE = 1e-5
+_EDGES = 801  # of a pair's losses
 _RARE = 1e-30  # Q mass, and P mass, that a stage may leave out
 
 
@@ -72,11 +74,24 @@ def _one(mu: float) -> Parts:
     return Parts(((cell * x).sum(axis=1)[kept] / mass[kept]), mass[kept], _ONE)
 
 
-def _sum(one: Parts, other: Parts, total: int, mu: float) -> Parts:
+def _of_pair(pair: Pair) -> Parts:
+    """Those of any pair, from masses between losses."""
+    atoms, (loss, _) = pair.atoms(), pair.probe()
+    edges = np.linspace(float(loss.min()), float(loss.max()), _EDGES)
+    bands = pair.bands(edges)
+    slack = np.maximum(bands.slack_p, bands.slack_q)
+    seen = np.minimum(bands.p, bands.q) > np.maximum(_RARE, 1e11 * slack)
+    q = np.append(bands.q[seen], atoms.p * np.exp(-atoms.loss))
+    place = np.append(bands.p[seen] / bands.q[seen], np.exp(atoms.loss))
+    order = np.argsort(place, kind="stable")
+    return Parts(place[order], q[order], 4e-11 + atoms.raised + 4 * atoms.blur)
+
+
+def _sum(one: Parts, other: Parts, total: int, variance: float) -> Parts:
     """The sum of both: what lies in one cell of a grid becomes one, at its mean."""
-    grid = allocation_grid(float(total), math.sqrt(total * math.expm1(mu * mu)),
+    grid = allocation_grid(float(total), math.sqrt(total * variance),
                    float(one.place[0] + other.place[0]),
-                   float(one.place[-1] + other.place[-1]), fine_for(math.expm1(mu * mu)))
+                   float(one.place[-1] + other.place[-1]), fine_for(variance))
     mass, moment = np.zeros(len(grid)), np.zeros(len(grid))
     for start in range(0, len(one.place), ROWS):
         check_time()
@@ -94,18 +109,23 @@ def _sum(one: Parts, other: Parts, total: int, mu: float) -> Parts:
 
 
 @lru_cache(maxsize=64)
-def attained_parts(steps: int, mu: float) -> Parts:
-    """The sum of `steps` ratios, below the true one in the convex order."""
-    power, held = _one(mu), 1
+def attained_parts(steps: int, inner: float | Pair) -> Parts:
+    """The sum of `steps` ratios, below the true one in the convex order.
+
+    Args:
+        inner: one round, mu of Gaussian noise or a pair.
+    """
+    power, held = _one(inner) if isinstance(inner, float) else _of_pair(inner), 1
+    variance = max(float(power.mass @ (power.place - 1) ** 2), 1e-300)
     found: Parts | None = None
     done, left = 0, steps
     while left:
         if left & 1:
-            found = power if found is None else _sum(found, power, done + held, mu)
+            found = power if found is None else _sum(found, power, done + held, variance)
             done += held
         left >>= 1
         if left:
-            power = _sum(power, power, 2 * held, mu)
+            power = _sum(power, power, 2 * held, variance)
             held *= 2
     assert found is not None
     return found
@@ -113,24 +133,24 @@ def attained_parts(steps: int, mu: float) -> Parts:
 
 @frozen
 class ContractedPair:
-    """As `AllocatedPair`, dominated by what every allocation of Gaussians attains."""
+    """As `AllocatedPair`, dominated by what an allocation of such rounds attains."""
 
     steps: int
-    mu: float
+    inner: float | Pair
     add: bool
     tight: bool = field(default=True, init=False)
 
     @property
     def top(self) -> float:
         """The largest loss that is held."""
-        return float(_tables(self.steps, self.mu, self.add)[0][-1])
+        return float(_tables(self.steps, self.inner, self.add)[0][-1])
 
     def bands(self, edges: Array) -> Bands:
         """Sums of masses between edges; see `Pair.bands`."""
-        loss, p, q = _tables(self.steps, self.mu, self.add)
+        loss, p, q = _tables(self.steps, self.inner, self.add)
         cut = np.searchsorted(loss, edges, side="right")
         p_sums, q_sums = between_cuts(p, cut), between_cuts(q, cut)
-        loose = 4 * attained_parts(self.steps, self.mu).loose + UNIT * (len(loss) + 4)
+        loose = 4 * attained_parts(self.steps, self.inner).loose + UNIT * (len(loss) + 4)
         first, last = int(cut[0]), int(cut[-1])
         finite = edges[np.isfinite(edges)]
         blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + 8)
@@ -144,7 +164,7 @@ class ContractedPair:
 
     def probe(self) -> tuple[Array, Array]:
         """Some 300 places, neighbours put together; see `Pair.probe`."""
-        loss, p, _ = _tables(self.steps, self.mu, self.add)
+        loss, p, _ = _tables(self.steps, self.inner, self.add)
         starts = np.arange(0, len(p), max(1, len(p) // 300))
         mass = np.add.reduceat(p, starts)
         mean = np.add.reduceat(p * loss, starts) / np.maximum(mass, 1e-300)
@@ -156,9 +176,9 @@ class ContractedPair:
 
 
 @lru_cache(maxsize=64)
-def _tables(steps: int, mu: float, add: bool) -> tuple[Array, Array, Array]:
+def _tables(steps: int, inner: float | Pair, add: bool) -> tuple[Array, Array, Array]:
     """Losses, rising, with their masses under P and Q."""
-    parts = attained_parts(steps, mu)
+    parts = attained_parts(steps, inner)
     ratio = parts.place / steps
     loss, q, p = np.log(ratio), parts.mass, parts.mass * ratio
     return (-loss[::-1], q[::-1], p[::-1]) if add else (loss, p, q)
@@ -175,6 +195,11 @@ def attained(pair: Pair) -> Pair | None:
         return pure_pair(0.5 * pair.eta * _DOWN)  # two candidates, each ahead by half
     if isinstance(pair, AllocatedPair) and isinstance(pair.inner, float):
         return ContractedPair(pair.steps, pair.inner * _DOWN, pair.add)
+    if isinstance(pair, AllocatedPair):
+        one = None if pair.exact is None else attained(pair.exact)
+        # So many rounds that their errors add up to more than a lower bound can bear have none.
+        return None if one is None or attained_parts(pair.steps, one).loose > _MOST_LOOSE else (
+            ContractedPair(pair.steps, one, pair.add))
     if isinstance(pair, MixturePair) and pair.normal:
         # The fewest rows that a place may stand for: from above, more rows; from below, fewer.
         fewest = (0.0, *(place + 1 for place in pair.places[:-1]))

@@ -283,10 +283,10 @@ class _Resolver:
         if not items:
             return ()
         lows = [count * _lowest(pair) for pair, count in items]
-        round_ = Ratios.of(*_slopes(product(items, self.tail)),
-                           math.exp(math.fsum(lows)) * (1 - 1e-12))
+        pair = product(items, self.tail)
+        round_ = Ratios.of(*_slopes(pair), math.exp(math.fsum(lows)) * (1 - 1e-12))
         rare = 0.0 if self.tail <= _KEPT else 1e-3 * self.tail
-        return ((AllocatedPair(lane.steps, round_, lane.add, rare), 1),)
+        return ((AllocatedPair(lane.steps, round_, lane.add, rare, pair), 1),)
 
     def _stepped(self, lane: Lane) -> Slopes:
         """Power functions of all steps, one after another."""

@@ -144,11 +144,14 @@ def test_discrete_laplace_noise_attains_the_price_of_its_allocation(parameter, s
         truth = max(float(chance @ np.maximum(ratio - grow, 0)),
                     float(chance @ np.maximum(1 - grow * ratio, 0)))
         assert truth <= pl.delta(node, share * parameter) <= 1.01 * truth
+        lower = pl.explain(node, truth).lower
+        assert 0.99 * share * parameter <= lower <= share * parameter * (1 + 1e-9)
 
 
 def test_rounds_of_other_noise_cost_far_less_than_one():
     node = pl.Repeat(RandomAllocation(100, pl.Laplace(1.0)), 10)
-    assert 1.30 < pl.epsilon(node, 1e-6) < 1.3125  # 9.99998 without the coin
+    found = pl.explain(node, 1e-6)  # 9.99998 without the coin
+    assert 1.3122 < found.lower < found.certificate.epsilon < 1.3125
     assert pl.epsilon(node, 1e-6, accountant="rdp") < 1.42
     assert pl.epsilon(node, 0.0) == 10.0
     mixed = RandomAllocation(20, pl.Sequential([pl.Laplace(2.0), pl.Gaussian(3.0)]))
