@@ -92,7 +92,7 @@ class GrownCells(Cells):
             raise InvalidValue("tree leaves", 2 * parent.count, f"at most {MOST_CELLS}")
         sizes = np.array(self.bins.sizes())
         tested, cuts = self.feature[self.feature >= 0], self.cut[self.feature >= 0]
-        if ((self.feature < NO_TEST).any() or (tested >= len(sizes)).any() or (cuts < 0).any()
+        if ((tested >= len(sizes)).any() or (cuts < 0).any()
                 or (cuts >= sizes[tested] - self.bins.unordered()[tested]).any()):
             raise InvalidValue("tests of a level", "given", "features and cuts of the bins")
 

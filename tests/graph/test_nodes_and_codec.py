@@ -7,7 +7,7 @@ import pytest
 
 import privledger as pl
 from privledger.graph import canonical
-from privledger.graph.nodes import NODE_TYPES
+from privledger.graph.nodes import NODE_TYPES, children, row_of, with_children
 from tests.all_cases import all_cases
 from tests.worlds import refused
 
@@ -43,6 +43,16 @@ EVERY = [
 
 def test_every_node_type_is_among_them():
     assert {type(node) for node in EVERY} == set(NODE_TYPES)
+
+
+@all_cases("node", EVERY)
+def test_a_node_around_its_own_children_is_itself(node):
+    inside = children(node)
+    assert with_children(node, inside) == node and row_of(node).kind is type(node)
+    if inside:
+        others = (pl.Gaussian(7.0),) * len(inside)
+        made = with_children(node, others)
+        assert type(made) is type(node) and children(made) == others
 
 
 @all_cases("node", EVERY, ids=lambda node: pl.nodes.label(node)[:30])

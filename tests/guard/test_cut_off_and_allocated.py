@@ -299,6 +299,19 @@ def test_other_relations_are_refused(relation):
         ledger.request(pl.nodes.FixedSizeSample(10, N, TINY), data).__enter__()
 
 
+@pytest.mark.parametrize(("node", "ask"), [
+    (pl.Exponential(0.01), lambda one: one.features_by("agreement")),
+    (pl.Exponential(0.01), lambda one: one.features_by("rank")),
+    (pl.Laplace(200.0), lambda one: one.count()),
+    (pl.Laplace(200.0, l1_sensitivity=2.0), lambda one: one.histogram("colour"))],
+    ids=["agreement", "rank", "count", "histogram"])
+def test_what_follows_from_records_is_answered_on_a_sample(node, ask):
+    ledger, data = fixed()
+    with ledger.request(pl.nodes.FixedSizeSample(10, N, node), data) as session:
+        session.release(node, ask(data.fixed_size(10, N)))
+    assert data._vault.opened == 1 and ledger.verify() == []
+
+
 def test_votes_of_blocks_are_refused():
     ledger, data = fixed()
     node = pl.Exponential(1.0)

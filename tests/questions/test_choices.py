@@ -52,6 +52,27 @@ def grown(data, bins=8):
     return tree.grow([1, 2], [1, 5])
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_each_test_of_a_level_is_of_the_bins(data, place):
+    """One that is wrong is refused beside one that is right, wherever it stands."""
+    tree = data.root(data.bins(8)).grow([0], [3])
+    sizes = tree.bins.sizes()
+
+    def level(feature, cut):
+        tests = [[0, feature], [1, cut]] if place else [[feature, 0], [cut, 1]]
+        return tree.grow(*tests)
+
+    ends = {feature: sizes[feature] - bool(tree.bins.unordered()[feature])
+            for feature in range(len(sizes))}
+    for feature, end in ends.items():
+        assert level(feature, 0).count == level(feature, end - 1).count == 4
+        for cut in (-1, end, end + 1, 2**40):
+            refused(pl.InvalidValue, lambda f=feature, c=cut: level(f, c), match="tests of a level")
+    assert level(-1, 7).count == 4  # without a test the cut is nothing
+    for feature in (-2, len(sizes), len(sizes) + 1, 2**40):
+        refused(pl.InvalidValue, lambda f=feature: level(f, 0), match="tests of a level")
+
+
 def expanded(choice, rows) -> dict[tuple[int, int, int], tuple[float, int]]:
     """(leaf, feature, cut) -> score and weight, one entry per cut."""
     found = options_of(choice, choice.sketch(rows, 1.0))
