@@ -62,6 +62,16 @@ def test_infinite_bounds_mean_no_bound() -> None:
     assert known.at(9.0) == math.inf
 
 
+@pytest.mark.parametrize("order", [2.0001, 3.0, 5.5, 7.9])
+def test_between_orders_it_is_the_chord_of_log_moments(order: float) -> None:
+    """(order - 1) times the bound is convex, so it lies below; rounded up, and by no more."""
+    for low, high in ((0.0, 0.0), (0.0, 0.7), (0.2, 0.2), (0.2, 0.9)):
+        share = (order - 2.0) / 6.0
+        chord = ((1 - share) * low + share * 7 * high) / (order - 1)
+        found = curve([0.0, low, high]).at(order)
+        assert chord * (1 - 1e-15) <= found <= chord * (1 + 1e-13)
+
+
 @given(bound_lists, bound_lists)
 def test_sums_never_round_down(left: list[float], right: list[float]) -> None:
     total = curve(left) + curve(right)
