@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privledger.questions.grown import NO_TEST, GrownCells
@@ -59,7 +59,7 @@ def gain(penalty: float) -> Callable[[Sums, Sums], Floats]:
 
 def _mean_fit(sums: Sums, penalty: float) -> Floats:
     size = sums[:, 0] + penalty
-    held = sums[:, 1] / STEPS
+    held = sums[:, 1] * (1 / STEPS)  # a power of two
     result: Floats = held * held / np.where(size > 0, size, 1.0)
     return result
 
@@ -208,8 +208,8 @@ def options_of(choice: Any, tallies: Sequence[Tally | Tabled], one: int = 1) -> 
     parts = []
     for gaps in _gaps(tree, choice.features, choice.allowed, tallies):
         part = gaps.scored(rule(_whole(choice, gaps.left, one), _whole(choice, gaps.total, one)))
-        parts.append(_leaves(_best(part) if choice.among == "features" else part, tree.count))
-    gaps = joined(parts)
+        parts.append(_best(part) if choice.among == "features" else part)
+    gaps = joined(parts, tree.count)
     score, weight = gaps.score, gaps.length.astype(np.int64)
     if choice.score in ("gini", "entropy"):
         score = normalised(score, gaps.node)
@@ -250,11 +250,6 @@ def _best(part: Gaps) -> Gaps:
     heads = part.at(starts)
     return Gaps(heads.node, heads.feature, heads.first, np.ones_like(heads.length), heads.left,
                 heads.total, np.maximum.reduceat(part.score, starts))
-
-
-def _leaves(part: Gaps, leaves: int) -> Gaps:
-    """With the leaf for what counts leaves and features."""
-    return evolve(part, node=part.node % leaves)
 
 
 def _measure(tree: GrownCells) -> NDArray[np.int64]:
@@ -372,13 +367,14 @@ def category_gaps(tally: Tally, possible: Ints, feature: Ints) -> Gaps:
     return Gaps(node, feature.astype(np.int32)[gap_node], first, np.ones_like(first), left, total)
 
 
-def joined(parts: list[Gaps]) -> Gaps:
+def joined(parts: list[Gaps], leaves: int) -> Gaps:
     """All scored runs, ordered by leaf; within a leaf in the order of the parts."""
     if not parts:
         nothing = np.zeros(0, dtype=np.int64)
         return Gaps(nothing, nothing, nothing, nothing, _NONE, _NONE)
     both = [np.concatenate([getattr(part, name) for part in parts])
             for name in ("node", "feature", "first", "length", "score")]
+    both[0] %= leaves  # of what counts leaves and features
     order = np.argsort(both[0].astype(np.uint16), kind="stable")
     node, feature, first, length, score = (column[order] for column in both)
     return Gaps(node, feature, first, length, _NONE, _NONE, score)

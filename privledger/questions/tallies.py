@@ -39,7 +39,7 @@ class Statistics:
     Attributes:
         classes: class code of each record, shape (n,), or None.
         n_classes: number of classes, from the schema.
-        numbers: whole numbers, shape (n,), or None.
+        numbers: whole numbers, each at most `STEPS` away from zero, shape (n,), or None.
         mass: what each record counts, in whole steps; None where each counts one.
     """
 
@@ -144,9 +144,9 @@ def of_gradient(gradient: Gradient, rows: Rows) -> tuple[Statistics, NDArray[np.
     return Statistics(numbers=numbers if inside is None else numbers[inside]), inside
 
 
-_TABLE = 4  # a table of leaves times bins is made where it has so many entries per record
-_TOGETHER = 1 << 17  # features are sorted in one go up to so many records times features
+_TABLE, _SMALL = 4, 1 << 12  # entries per record of a small table, leaves times bins; its size
 _EMPTY = np.zeros(0, dtype=np.int64)
+_FEW, _ONE = 1 << 16, 1 << 37  # records whose count and sum fit one number, and what one counts
 
 Ints = NDArray[Any]
 
@@ -279,6 +279,7 @@ class _Counter:
     leaves: int
     statistics: Statistics
     _base: tuple[int, Ints] | None = field(init=False, default=None)
+    _packed: NDArray[np.float64] | None = field(init=False, default=None)
 
     def _places(self, bins: int) -> Ints:
         """Where each record's first bin is, for features of so many bins."""
@@ -298,12 +299,21 @@ class _Counter:
         if found.classes is not None:
             flat = summed(keys, self.leaves * width * bins, found.mass)
             return Tabled(feature, flat.reshape(self.leaves, width, bins), width)
+        size = self.leaves * bins
         table = np.zeros((self.leaves, width, bins), dtype=np.int64)
-        table[:, 0] = summed(keys, self.leaves * bins, found.mass).reshape(self.leaves, bins)
-        if found.numbers is not None:
-            # Sums of whole numbers below 2**53 are exact in float64.
-            sums = np.bincount(keys, weights=found.numbers, minlength=self.leaves * bins)
-            table[:, 1] = sums.reshape(self.leaves, bins)
+        if found.numbers is None or found.mass is not None or len(keys) >= _FEW:
+            table[:, 0] = summed(keys, size, found.mass).reshape(self.leaves, bins)
+            if found.numbers is not None:
+                # Sums of whole numbers below 2**53 are exact in float64.
+                sums = np.bincount(keys, weights=found.numbers, minlength=size)
+                table[:, 1] = sums.reshape(self.leaves, bins)
+            return Tabled(feature, table, 1)
+        # Both in one: of fewer than 2^16 records the numbers add up to less than 2^36, either way.
+        if self._packed is None:
+            self._packed = (found.numbers + _ONE).astype(np.float64)
+        both = np.bincount(keys, self._packed, size).astype(np.int64).reshape(self.leaves, bins)
+        table[:, 0] = both + _ONE // 2 >> 37
+        table[:, 1] = both - (table[:, 0] << 37)
         return Tabled(feature, table, 1)
 
 
@@ -319,50 +329,19 @@ def tallies_of(tree: GrownCells, features: Ints | None, allowed: Ints | None, ro
     if features is not None:
         yield from _own(tree, features, rows, counter)
         return
-    asked = [feature for feature in range(len(tree.bins.schema.features))
-             if allowed is None or allowed[:, feature].any()]
-    small = tree.count * np.array(tree.bins.sizes()) <= _TABLE * rows.n
-    in_table = (small | tree.bins.unordered()).tolist()
-    by_sorting = [feature for feature in asked if not in_table[feature]]
-    together: dict[int, Tally] = {}
-    if len(by_sorting) > 1 and len(by_sorting) * rows.n <= _TOGETHER:
-        values = matrix_of(tree.bins, rows)[by_sorting]
-        together = dict(zip(by_sorting, sorted_together(by_sorting, node, values, statistics),
-                            strict=True))
-    for feature in asked:
-        yield together[feature] if feature in together else _one(tree, feature, rows, counter)
+    for feature in range(len(tree.bins.schema.features)):
+        if allowed is None or allowed[:, feature].any():
+            yield _one(tree, feature, rows, counter)
 
 
-def sorted_together(features: list[int], node: Ints, values: Ints,
-                    statistics: Statistics) -> Iterator[Tally]:
-    """What `sorted_tally` gives for each of some features, by sorting once.
-
-    Args:
-        values: bins, shape (features, n).
-    """
-    places = np.arange(len(features), dtype=np.int64)[:, None] << 48
-    keys = (places + (node.astype(np.int64) << 16) | values).ravel()
-    order = np.argsort(keys)  # whole sums of equal keys are the same in any order
-    keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    keys = keys[starts]
-    upto = statistics.totals(order % max(len(node), 1), np.append(starts, len(order)))
-    sums = np.diff(upto, axis=0)
-    edges = np.searchsorted(keys, np.arange(len(features) + 1, dtype=np.int64) << 48)
-    keys = np.bitwise_and(keys, (1 << 48) - 1)
-    for place, feature in enumerate(features):
-        own = slice(edges[place], edges[place + 1])
-        yield Tally(feature, keys[own], sums[own])
-
-
-def _in_table(tree: GrownCells, feature: int, rows: Rows) -> bool:
-    size = tree.bins.sizes()[feature]
-    return tree.count * size <= _TABLE * rows.n or bool(tree.bins.unordered()[feature])
+def _fits_table(entries: int, records: int) -> bool:
+    """Whether a table is quicker than sorting; a larger one has no more entries than records."""
+    return entries <= max(records, min(_TABLE * records, _SMALL))
 
 
 def _one(tree: GrownCells, feature: int, rows: Rows, counter: _Counter) -> Tally | Tabled:
     value, size = matrix_of(tree.bins, rows)[feature], tree.bins.sizes()[feature]
-    if _in_table(tree, feature, rows):
+    if tree.bins.unordered()[feature] or _fits_table(tree.count * size, rows.n):
         return counter.tally(feature, value, size)
     return sorted_tally(feature, counter.node, value, counter.statistics,
                         order_of(tree.bins, rows, feature))
@@ -376,7 +355,7 @@ def _own(tree: GrownCells, features: Ints, rows: Rows,
     if len(numeric):
         value = values_of(matrix_of(tree.bins, rows), features[counter.node])
         size = max(tree.bins.sizes())
-        if tree.count * size <= _TABLE * rows.n:
+        if _fits_table(tree.count * size, rows.n):
             yield counter.tally(NO_TEST, value, size)
         else:
             yield sorted_tally(NO_TEST, counter.node, value, counter.statistics, None)

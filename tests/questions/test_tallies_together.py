@@ -58,9 +58,10 @@ def test_together_is_one_by_one(seed, n, depth, score, among):
     tree, rows = tree_of(data, seed, depth), rows_of(seed, n)
     choice = asked(data, tree, score, among, seed)
     found = []
-    for most in (1 << 17, 0, 60):  # 60: some groups of features, some features alone
+    # 60: some groups of features, some features alone; with few, counts and sums in one number.
+    for most, few in ((1 << 17, 1 << 16), (0, 0), (60, 20)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tallies, "_TOGETHER", most)
+            patch.setattr(tallies, "_FEW", few)
             patch.setattr(options, "_TOGETHER", most)
             held = choice.sketch(rows, 1.0)
             found.append((held, options_of(choice, held)))
@@ -75,6 +76,8 @@ def test_together_is_one_by_one(seed, n, depth, score, among):
             if isinstance(one, tallies.Tally):
                 np.testing.assert_array_equal(one.keys, other.keys)
                 np.testing.assert_array_equal(one.sums, other.sums)
+            else:
+                np.testing.assert_array_equal(one.table, other.table)
         for name in ("score", "weight", "feature", "first", "length", "leaf", "starts"):
             np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name), name)
 
@@ -84,14 +87,24 @@ def test_parts_of_a_table_add_up_whichever_way_each_was_sorted():
     tree = tree_of(data, 5, 3)
     choice = asked(data, tree, "gini", "features", 5)
     whole, held = rows_of(7, 60), None
-    for place, most in enumerate((1 << 17, 0)):
+    for place, most in enumerate((True, False)):  # in a table, by sorting
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tallies, "_TOGETHER", most)
+            patch.setattr(tallies, "_fits_table", lambda *sizes: most)  # noqa: B023
             part = choice.sketch(whole.subset(np.arange(place, 60, 2)), 1.0)
             held = part if held is None else choice.merge(held, part)
     one, other = options_of(choice, held), options_of(choice, choice.sketch(whole, 1.0))
     np.testing.assert_array_equal(one.score, other.score)
     np.testing.assert_array_equal(one.feature, other.feature)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("n", [1, 65_535, 65_536])
+def test_a_count_and_a_sum_in_one_number_are_exact_at_their_ends(n, sign):
+    """The largest numbers, of as many records as are packed, and of one more: all in one place."""
+    numbers = np.full(n, sign * int(tallies.STEPS))
+    held = tallies._Counter(np.zeros(n, np.int32), 2, tallies.Statistics(numbers=numbers)).tally(
+        3, np.ones(n, np.uint16), 2)
+    assert held.table.tolist() == [[[0, n], [0, sign * n * 2**20]], [[0, 0], [0, 0]]]
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=1, max_size=20),
