@@ -126,7 +126,7 @@ def report(arguments: Any) -> str:
     few = min(cpu_times(small, TIMES))
     lines.append([f"Adult, {GROWN} trees", f"{whole:.3f}", f"{other:.3f}", f"{whole / other:.2f}"])
     return "\n\n".join([
-        "## One tree of S-GBDT\n\nCPU nanoseconds per row, smallest of "
+        "## S-GBDT beside LightGBM\n\nCPU nanoseconds per row, smallest of "
         f"{TREES} trees of depth {DEPTH}, chunk of 2^18 rows in memory, one thread:",
         table(["loss", "cells", "gradient, hessian, sums", "update of scores", "all"], parts),
         f"Whole fits of {FITTED} trees of depth {DEPTH} on {ROWS:,} x {FEATURES}, encoding and "

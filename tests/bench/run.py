@@ -22,7 +22,7 @@ PARTS = {  # module: the heading of its section
     "accounting": "Accounting",
     "wide_prices": "Accounting beside others",
     "per_record": "One round, record by record",
-    "gradients": "One tree of S-GBDT",
+    "gradients": "S-GBDT beside LightGBM",
     "scaling": "Growth with rows and trees",
     "isolation": "Isolation",
     "page": "The report",
