@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from hashlib import sha256
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 from attrs import define, evolve, field
@@ -81,8 +81,10 @@ def asked(line: LineOf[Released]) -> Asked | None:
     return line.kin, tuple([(item[0], item[1]) for item in line.event.items])
 
 
-def event_as(usual: Usual) -> Event:
-    """What a text says that is as another."""
+def event_as(usual: Usual | Line) -> Event:
+    """What a text says that was read, or is as another."""
+    if isinstance(usual, LineOf):
+        return cast(Event, usual.event)
     line, grant, time, items = usual
     return like(line.event, {"grant": grant, "time": time} if items is None else {
         "grant": grant, "items": items[1]})

@@ -27,7 +27,7 @@ from privledger.ledger.checkpoint import (
     take_checkpoint,
 )
 from privledger.ledger.codec import decode
-from privledger.ledger.codec_lines import LineReader, Usual, event_as
+from privledger.ledger.codec_lines import Line, LineReader, Usual, event_as
 from privledger.ledger.decide import Room
 from privledger.ledger.entries import (
     Entry,
@@ -139,10 +139,10 @@ def state_of(epoch: Epoch, ended: Callable[[GrantState], None],
     return state
 
 
-def each_row(store: Store, after: int = -1) -> Iterator[tuple[Row, Usual | Entry]]:
-    """Every row behind `after`, and what it is as (`LineReader.usual`), or else its entry, of
-    which `text` is what is stored, if that is the canonical text. Never more than one of them is in
-    memory, but for the plans that they share.
+def each_row(store: Store, after: int = -1) -> Iterator[tuple[Row, Usual | Line | Entry]]:
+    """Every row behind `after`, and what it is as (`LineReader.usual`), or else its line, or its
+    entry where it is not the canonical text. Never more than one of them is in memory, but for the
+    plans that they share.
 
     Raises:
         LedgerCorrupt: one is no JSON, or too large.
@@ -150,11 +150,10 @@ def each_row(store: Store, after: int = -1) -> Iterator[tuple[Row, Usual | Entry
     reader = LineReader()
     for row in stepwise("entries read", StoredRows(store, after)):
         position, kind, text, previous, digest = row
-        found: Usual | Entry | None = None
+        found: Usual | Line | None = None
         try:
             if type(position) is int and type(previous) is type(digest) is str:
-                found = reader.usual(kind, text) or Entry(
-                    position, reader.read(position, kind, text).event, previous, digest, text)
+                found = reader.usual(kind, text) or reader.read(position, kind, text)
         except (ValueError, TypeError, RecursionError):
             pass
         yield row, found or reader.entry(row, store.location)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, singledispatch
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from attrs import define, field
 
 from privledger.accounting import promise
 from privledger.errors import LedgerError, PrivledgerError
 from privledger.graph import label
-from privledger.ledger.codec_lines import Usual, event_as
+from privledger.ledger.codec_lines import Line, LineOf, Usual, event_as
 from privledger.ledger.decide import LEDGER
 from privledger.ledger.entries import Entry
 from privledger.ledger.events import (
@@ -70,24 +70,38 @@ def timeline(entries: Iterable[Entry]) -> Iterator[Moment]:
     return map(words.moment, entries)
 
 
-def told_rows(rows: Iterable[tuple[Row, Usual | Entry]]) -> Iterator[Moment]:
+def told_rows(rows: Iterable[tuple[Row, Usual | Line | Entry]]) -> Iterator[Moment]:
     """As `timeline`, of what `each_row` gives: what many rows have in common is said once."""
-    words, known = Telling(), dict[tuple[int | None, object], tuple[str, bool]]()
+    words, known = Telling(), dict[tuple[int | None, object], tuple[str, str, bool]]()
     shapes: dict[int, object] = {}  # of items: what words about them depend on
     for row, found in rows:
-        if isinstance(found, Entry):
-            yield words.moment(found)
+        table = ""  # stands in the words of a grant, behind their head
+        if type(found) is tuple:
+            line, grant, time, items = found
+            if items is not None and items[0] not in shapes:
+                shapes[items[0]] = len(items[1]), tuple(dict.fromkeys(one[1] for one in items[1]))
+            key = line.kin or line.form, items and shapes[items[0]]
+        elif type(found) is LineOf and row[1] == "granted" and found.form is not None:
+            event = found.event
+            grant, time = _name(event), str(getattr(event, "time", None) or "")
+            table = getattr(event, "data", "")
+            key = found.form, words.state.caps and table
+        else:
+            if type(found) is LineOf:
+                found.hash = row[4]
+            yield words.moment(cast(Entry, found))
             continue
-        line, grant, time, items = found
-        if items is not None and items[0] not in shapes:
-            shapes[items[0]] = len(items[1]), tuple(dict.fromkeys(one[1] for one in items[1]))
-        key = line.kin or line.form, items and shapes[items[0]]
         said = known.get(key)
         if said is None:
             if len(known) + len(shapes) >= MOST_KNOWN:
                 known, shapes = {}, {}
-            said = known[key] = words.said(event_as(found))
-        yield Moment(row[0], row[1], grant, time, said[0], row[4], said[1])
+            text, asserted = words.said(event := event_as(found))
+            head = f"{getattr(event, 'learner', '') or UNNAMED} on " if table else ""
+            if text.startswith(head + table):
+                said = known[key] = head, text.removeprefix(head + table), asserted
+            else:
+                said, table = (text, "", asserted), ""
+        yield Moment(row[0], row[1], grant, time, said[0] + table + said[1], row[4], said[2])
 
 
 @define

@@ -111,3 +111,17 @@ def test_a_state_of_one_table_says_the_same_of_its_records(kind):
             assert grants_for(state, table) == grants_for(whole, table)
 
     law()
+
+
+@pytest.mark.parametrize("caps", [(), (pl.Cap(pl.Budget(0.9, 1e-6), data="b"),)])
+def test_what_alike_grants_say_names_their_own_table(caps):
+    """Words of alike grants are made once, but for the table. A learner may be called by one."""
+    with pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp", caps=caps) as ledger:
+        for name in ("a", "b", "x on a"):
+            data = ledger.protect({"x": [0.5]}, schema_of("t", {"x": (0.0, 1.0)}), name=name)
+            for learner in ("", "x on a: y", " on b: ", "on b"):
+                for _ in range(2):
+                    with ledger.request(pl.Gaussian(300.0), data, learner=learner) as session:
+                        session.release(pl.Gaussian(300.0), data.count())
+        store = ledger._history.store
+        assert list(told_rows(each_row(store))) == list(timeline(store.read()))
