@@ -47,7 +47,7 @@ from privledger.gate import NOT_TRUSTED
 from privledger.ledger.events import EVENTS
 from privledger.ledger.history import each_row
 from privledger.ledger.view_charges import charges_of, chosen
-from privledger.ledger.view_timeline import Moment, told_rows
+from privledger.ledger.view_timeline import Moment, Said, told_rows
 from privledger.numerals import many
 from privledger.reports import GrantReport, LedgerReport, clean
 from privledger.reports.outline import gist, released_line, reserved_line
@@ -344,22 +344,27 @@ def log(ledger: str, grant: str | None, kinds: tuple[str, ...], since: int, asse
     # An entry at a time: a long history does not have to fit into memory.
     found = told_rows(each_row(store))
     if since or kinds or asserted or names is not None or grant is not None:
-        found = (event for event in found
+        found = (event for event in map(Moment._make, found)
                  if event.position >= since and (not kinds or event.kind in kinds)
                  and (event.asserted or not asserted) and (names is None or event.grant in names)
                  and (grant is None or event.grant.startswith(grant)))
-    return Reply(lambda: {"ledger": shown(ledger), "entries": [event._asdict() for event in found],
+    return Reply(lambda: {"ledger": shown(ledger), "entries": [
+        Moment._make(event)._asdict() for event in found],
                           "receipt": receipt_or_none(ledger)}, lambda out: _render(out, found))
 
 
-def _render(out: Console, found: Iterable[Moment]) -> None:
+def _render(out: Console, found: Iterable[Said]) -> None:
     lines = list[str]()
     try:
         for place, kind, grant, time, said, _, _ in found:
             line = f"{place:>5}  {time or UNDATED}  {kind:<9}{'  ' if grant else ''}{grant}"
-            lines.append(clean(f"{line}  {said}" if said else line) + "\n")
+            lines.append(f"{line}  {said}" if said else line)
             if len(lines) == TOGETHER:
-                out.file.write("".join(lines))
+                _write(out, lines)
                 lines.clear()
     finally:  # what comes before an entry that cannot be read, too
-        out.file.write("".join(lines))
+        _write(out, lines)
+
+
+def _write(out: Console, lines: list[str]) -> None:
+    out.file.write("".join([clean(line) + "\n" for line in lines]))
