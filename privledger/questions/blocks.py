@@ -387,7 +387,8 @@ def _read_only(column: NDArray[Any]) -> NDArray[Any]:
 def target_of(rows: Rows) -> NDArray[Any]:
     """The target inside the guard."""
     if rows.target is None:
-        raise DataError("the data were protected without a target")
+        raise DataError("the data were protected without a target: give it to protect as y, or say "
+                        "target= with a frame that has its column")
     return rows.target
 
 

@@ -63,7 +63,7 @@ def _text(name: str, value: object) -> str:
 
 def _edges(value: Iterable[object]) -> Values:
     dated = tuple(days_of("edges", one) for one in value)
-    found = tuple(one if isinstance(one, str) else _number("edges", one) for one in dated)
+    found: Values = tuple(one if isinstance(one, str) else _number("edges", one) for one in dated)
     if len({isinstance(one, str) for one in found}) > 1:
         raise pl.InvalidValue("edges", found, "numbers, or dates")
     if not found or any(not a < b for a, b in itertools.pairwise(found)):

@@ -98,7 +98,8 @@ def axis_of(schema: pl.Schema, name: str, edges: Sequence[float | str] | None = 
     if edges is None and name in texts_of(schema, (name,)):
         known = names.get(name, ())
         cells: Cells = pl.questions.NamedCells(name, known)
-        return Axis(name, cells, (*known, None), (*(not one.startswith(FREE) for one in known), True))
+        shown = (*(not one.startswith(FREE) for one in known), True)
+        return Axis(name, cells, (*known, None), shown)
     column, key = column_of(schema, name)
     if column.kind == "categorical":
         if edges is not None:

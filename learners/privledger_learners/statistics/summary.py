@@ -391,7 +391,8 @@ class Summary(PrivateLearner):
             if line[1 + sample] is None:
                 raise pl.InvalidValue("statistics", line[0], "such as have an interval before the "
                                       "data: count, sum, histogram, crosstab, and mean with a "
-                                      "public number of rows (rows, or in the schema)")
+                                      "public number of rows (rows=, --rows, or in the "
+                                      "schema)")
 
     def transform(self, X: object) -> np.ndarray:
         """Values of each row's group, shape (rows, statistics): those with one number a group.
@@ -431,12 +432,13 @@ def summary(*statistics: Statistic | str, **named: Any) -> Summary:
 
 
 def parsed(text: str) -> Statistic:
-    """A statistic from its name: `count`, `mean(pay)`, `quantile(pay, 0.9)`, `crosstab(a, b)`.
+    """A statistic from its name: `count`, `mean(pay)` or `avg(pay)`, `quantile(pay, 0.9)`.
 
     Raises:
         InvalidValue: it is none.
     """
     kind, _, rest = text.strip().partition("(")
+    kind = {"avg": "mean", "variance": "var", "stddev": "std"}.get(kind, kind)  # as SQL says
     inner = [one.strip() for one in rest.removesuffix(")").split(",")] if rest else []
     inner = [] if inner == [""] else inner
     makers: dict[str, Callable[..., Statistic]] = {
