@@ -194,6 +194,9 @@ class Dataset(Uncopied):
         Raises:
             BudgetExceeded: the ledger refused; nothing was read.
         """
+        if not callable(getattr(question, "run", None)):
+            raise InvalidValue("question", type(question).__name__, "a summary, such as "
+                               "pl.summary(pl.mean(\"pay\"), by=[\"region\"])")
         return question.run(self, **budget)
 
     def count(self) -> Query:

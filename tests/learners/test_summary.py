@@ -316,6 +316,29 @@ def test_rows_find_the_group_of_their_text():
         name: X[name][:4] for name in ("age", "region", "job")}})
     values = [made.answer_.value("count", city=name) for name in ("Ulm", None, None, "Bonn")]
     assert found[:, 0].tolist() == values
+    refused(pl.errors.DataError, lambda: made.transform({
+        name: X[name][:4] for name in ("age", "region", "job")}), match="city")
+    ledger = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-2))
+    X["city"] = np.arange(600) % 2  # numbers are named as the schema spells them
+    whole = pl.summary("count", by=["city"], epsilon=LOUD, delta=1e-5).fit(
+        ledger.protect(X, np.zeros(600), CITIES))
+    asked = {**{name: X[name][:3] for name in X}, "city": np.array([0.0, 1.0, math.nan])}
+    assert whole.transform(asked)[:, 0].round().tolist() == [300, 300, 0]
+
+
+@pytest.mark.parametrize("question", ["mean(pay)", ["mean(pay)"], pl.mean("pay"), None])
+def test_what_is_no_summary_cannot_be_asked(question):
+    ledger, data, _, _ = guarded()
+    refused(pl.InvalidValue, lambda: data.ask(question, epsilon=1.0), match="a summary")
+    assert ledger.spent == 0
+
+
+def test_a_spread_below_its_noise_says_how_far_off_it_may_be():
+    _, data, _, _ = guarded()
+    found = [data.ask(pl.summary(pl.std("pay", upper=100.0)), epsilon=0.02).held[0]
+             for _ in range(10)]
+    assert all(0 < row.noise_sd < 1e4 for row in found)
+    assert "price: epsilon" in pl.summary("count").forecast(SCHEMA)._repr_html_()
 
 
 def test_people_speak_for_as_many_texts_as_was_said():

@@ -193,14 +193,19 @@ class AnswerForecast:
         """Names of columns, and rows."""
         return ("statistic", "noise +-", "noise and sample +-", "rows"), self.lines
 
+    @property
+    def note(self) -> str:
+        """The price, and what is assumed."""
+        return (f"price: epsilon {pl.plugins.upward(self.price)} at delta {self.delta:g}; "
+                f"{self.assumed}")
+
     def __str__(self) -> str:
-        return (f"{table_text(*self.table())}\nprice: epsilon "
-                f"{pl.plugins.upward(self.price)} at delta {self.delta:g}; {self.assumed}")
+        return f"{table_text(*self.table())}\n{self.note}"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return table_html(*self.table()) + f"<p><small>{escape(self.assumed)}</small></p>"
+        return table_html(*self.table()) + f"<p><small>{escape(self.note)}</small></p>"
 
 
 def _bars(columns: Sequence[str], rows: Sequence[Group], top: int) -> list[str]:

@@ -262,13 +262,13 @@ def _in_category(column: pl.Column, atom: Atom, place: int, value: object) -> in
 
 
 def _position(column: pl.Column, value: object) -> int:
-    spelled = [_spelled(one) for one in column.categories]
-    if _spelled(value) not in spelled:
+    known = [spelled(one) for one in column.categories]
+    if spelled(value) not in known:
         raise pl.SchemaError(f"column {column.name!r} has no category {value!r}")
-    return spelled.index(_spelled(value))
+    return known.index(spelled(value))
 
 
-def _spelled(value: object) -> str:
+def spelled(value: object) -> str:
     """One text for 1, 1.0 and "1", as the schema has it."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 

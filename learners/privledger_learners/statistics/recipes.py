@@ -145,9 +145,9 @@ def _spread(one: Statistic, told: Told, place: int, group: Group,
     weights = ((1 - m)**2, (0.5 - m)**2 - 0.25, m * m)
     sd = wide * wide * told.sd * math.hypot(*weights) / known
     if one.kind == "std":
-        sd = sd / (2 * value) if value > 0 else math.nan
-    yield AnswerRow(group, one.name, "", value, noise_sd=None if math.isnan(sd) else sd,
-                    rows_about=about)
+        # Where the noise is larger than the variance, its root is what the first order misses.
+        sd = min(sd / (2 * value), math.sqrt(sd)) if value > 0 else math.sqrt(sd)
+    yield AnswerRow(group, one.name, "", value, noise_sd=sd, rows_about=about)
 
 
 def _quantiles(one: Statistic, told: Told, place: int, group: Group,

@@ -46,6 +46,7 @@ from privledger_learners.statistics.needs import (
     places_for,
     rank_axis,
     size_of,
+    spelled,
     texts_of,
 )
 from privledger_learners.statistics.recipes import Told, joined, numbers, rows_of
@@ -172,8 +173,8 @@ class Summary(PrivateLearner):
                                   "and their like")
         names = [one.name + str(one.quantiles) for one in found]
         if len(set(names)) < len(names):
-            raise pl.InvalidValue("statistics", ", ".join(names), "each once; label= tells two "
-                                                                  "alike apart")
+            raise pl.InvalidValue("statistics", ", ".join(one.name for one in found),
+                                  "each once; label= tells two alike apart")
         return found
 
     def _recipe(self, schema: pl.Schema) -> Recipe:
@@ -561,8 +562,14 @@ def _expected(one: Statistic, recipe: Recipe, rows: float | None
 
 def _texts(axis: Axis, X: Any) -> list[object]:
     """What each row's cell of a column of texts is called: a released name, or None."""
+    try:
+        cells = list(X[axis.name])
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise pl.errors.DataError(f"missing column {axis.name}: texts are looked up by the name of "
+                                  "their column") from None
     known = set(axis.labels)
-    return [cell if cell in known else None for cell in list(X[axis.name])]
+    names = [None if cell is None or cell != cell else spelled(cell) for cell in cells]
+    return [name if name in known else None for name in names]
 
 
 def _labels(axis: Axis, encoded: Any, one: str | Cut) -> list[object]:
