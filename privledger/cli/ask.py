@@ -219,7 +219,7 @@ def answer_bars(answer: Offered) -> list[str]:
     for title, cells in groups.items():
         most = max(max(value for _, value in cells), 1.0)
         wide = max(len(cell) for cell, _ in cells)
-        lines += ["", "  ".join(map(str, title))]
+        lines += ["", str(text("  ".join(map(str, title))))]
         lines += [f"{cell.ljust(wide)}  {'█' * round(BAR * max(value, 0.0) / most)} {value:.0f}"
                   for cell, value in cells]
     return lines

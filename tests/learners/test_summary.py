@@ -326,6 +326,18 @@ def test_rows_find_the_group_of_their_text():
     assert whole.transform(asked)[:, 0].round().tolist() == [300, 300, 0]
 
 
+def test_names_from_rows_cannot_write_on_a_terminal():
+    names = ("\x1b[31mred", "two\nlines", "turned \u202e", "<b>", "東京\u3000x")
+    held = [AnswerRow((name,), "count", "", 1.0, 0.0, 2.0) for name in names]
+    answer = AnswerTable(("city",), held, 1.0)
+    told = str(answer)
+    assert len(told.splitlines()) == 7 and not {"\x1b", "\u202e"} & set(told)
+    assert "東京\u3000x" in told and "two?lines" in told
+    assert "<b>" not in answer._repr_html_() and "\x1b" not in answer._repr_html_()
+    assert ElementTree.fromstring(answer.to_svg()) is not None
+    assert [row[0] for row in answer.rows] == list(names)  # for programs as they are
+
+
 @pytest.mark.parametrize("question", ["mean(pay)", ["mean(pay)"], pl.mean("pay"), None])
 def test_what_is_no_summary_cannot_be_asked(question):
     ledger, data, _, _ = guarded()

@@ -7,6 +7,7 @@ from html import escape
 from importlib import import_module
 from textwrap import wrap
 from typing import Any, Self
+from unicodedata import category
 
 from attrs import evolve, field, frozen
 
@@ -221,7 +222,7 @@ def _bars(columns: Sequence[str], rows: Sequence[Group], top: int) -> list[str]:
     lines = []
     for at, row in enumerate(rows):
         y = top + _LINE * at
-        words = ", ".join("missing" if one is None else str(one)
+        words = ", ".join("missing" if one is None else shown(one)
                           for one in row[:columns.index("statistic")] if one != "")
         lines.append(f'<text x="{_LEFT - 6}" y="{y + 14}" text-anchor="end">{escape(words)}</text>')
         if row[value] is None:
@@ -237,10 +238,13 @@ def _bars(columns: Sequence[str], rows: Sequence[Group], top: int) -> list[str]:
 
 
 def shown(value: object) -> str:
-    """A cell of a table as text."""
+    """A cell of a table as text; names may come from rows: their control characters are no text."""
     if value is None:
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    said = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return said if said.isprintable() else "".join(
+        "?" if category(letter)[0] == "C" or category(letter) in ("Zl", "Zp") else letter
+        for letter in said)
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
