@@ -302,8 +302,8 @@ def report(_: object = None) -> str:
         "## Accounting beside others",
         "Epsilon (CPU seconds, the least of three runs if below 1), each in a process of its own "
         "with an empty cache, imports not counted. \"Gap\" is the price over the lower bound, less "
-        "1. DP-SGD means rate .01, noise 1, 1,000 rounds. tests/accounting/test_contour.py compares prices with a contour integral "
-        "that shares no code with the accountant.",
+        "1. DP-SGD means rate .01, noise 1, 1,000 rounds. tests/accounting/test_contour.py "
+        "compares prices with a contour integral that shares no code with the accountant.",
         table(["workload", "delta", "at least", "privledger", "gap", *names], rows),
         f"Less than 10 times as fast as dp-accounting: {', '.join(short)}. {PROFILE}"])
 

@@ -209,6 +209,8 @@ def test_a_pure_plan_costs_more_in_a_ledger_for_gaussians(filter):
     assert booked["basic"] == pytest.approx(.3) and booked["gdp"] > .6
     assert booked[price.filter] == price.charged
     assert dict(price_plan(pl.Laplace(4.0), 0.0, budget=pl.Budget(1.0)).fixes) == {"basic": .25}
+    noise, cap = pl.Gaussian(100.0), pl.Budget(1.0, 3.5e-6)  # delta is what runs out
+    assert price_plan(noise, 1e-6, budget=cap, filter="basic").like_it == 3
 
 
 def test_a_pure_plan_under_a_filter_that_an_earlier_plan_fixed(call, as_json, tmp_path):

@@ -165,3 +165,34 @@ def test_ratios_are_cut_at_the_line_that_ends_at_one():
     ratio, mass = np.array(one.ratio), np.array(one.mass)
     assert mass.sum() == pytest.approx(1, abs=1e-15) and 1 - 1e-14 < ratio @ mass <= 1
     assert one.ratio == pytest.approx((2.0, 1.0, 0.5)) and one.mass[1] == pytest.approx(0.1)
+
+
+def test_of_bounded_ratios_what_is_rare_is_shared_between_the_ends():
+    """Nothing is lost, and the mean stays: 6 lies between 4 and 9."""
+    law = Law(np.array([1.0, 2.0, 3.0, 4.0, 6.0, 9.0]),
+              np.array([0.1, 0.5, 0.3, 0.1, 1e-32, 1e-32]), 0.0, 0.0, 0.0, 1, bounded=True)
+    cut = _cut(law, 2, 10)
+    assert cut.place.tolist() == [1.0, 2.0, 3.0, 4.0, 9.0] and cut.lost_p == cut.lost_q == 0
+    assert cut.mass[-1] == pytest.approx(1.4e-32, rel=1e-9, abs=0)
+
+
+def test_losses_that_are_too_rare_for_a_lattice_are_infinite():
+    one = Ratios((math.e, 1.0, math.exp(-1)), (0.2, 1 - 0.2 - 0.2 * math.e, 0.2 * math.e), 0.0, 0.0)
+    for add in (False, True):
+        pair = AllocatedPair(40, one, add, rare=1e-7)
+        atoms, edges = pair.atoms(), np.array([-2.0, 2.0])
+        assert 1e-9 < atoms.infinite <= 1.01e-7
+        assert pair.bands(edges).p.sum() + atoms.infinite == pytest.approx(1, abs=1e-9)
+        assert pair.bands(edges).q.sum() + atoms.q_only == pytest.approx(1, abs=1e-9)
+        assert pair.top < AllocatedPair(40, one, add).top
+
+
+@pytest.mark.parametrize("steps", [2, 4, 8, 100, 1000])
+@pytest.mark.parametrize("one", [
+    Ratios((math.exp(0.5), math.exp(-0.5)), (1 / (1 + math.exp(0.5)), 1 / (1 + math.exp(-0.5))),
+           0.0, 0.0), Ratios((2.0, 0.0), (0.5, 0.5), 0.0, 0.0)], ids=["two", "two, one is 0"])
+def test_grids_are_dense_between_few_ratios(one, steps):
+    """No grid may lack points where sums lie: the variance of four such ratios was a fifth off."""
+    law, ratio = ratio_law(steps, one), np.array(one.ratio)
+    spread = np.array(one.mass) @ (ratio - 1) ** 2 / steps
+    assert law.mass @ (law.place / steps - 1) ** 2 == pytest.approx(spread, rel=1e-3)
