@@ -23,8 +23,8 @@ NOISES = {"geometric": TEXTS, "laplace": Summary(("count",), ("place",), epsilon
 
 @pytest.mark.parametrize(("noise", "unit"), [
     ("geometric", "row"), *(pytest.param(noise, unit, marks=pytest.mark.slow) for noise, unit in (
-        ("geometric", "person"), ("drawn", "row"), ("drawn", "person"), ("laplace", "row"), ("laplace", "person"), ("gaussian", "row"),
-        ("gaussian", "person")))])
+        ("geometric", "person"), ("drawn", "row"), ("drawn", "person"), ("laplace", "row"),
+        ("laplace", "person"), ("gaussian", "row"), ("gaussian", "person")))])
 def test_groups_of_texts_hold(noise: str, unit: str) -> None:
     learner = NOISES[noise]
     if noise in ("geometric", "gaussian"):
