@@ -98,7 +98,7 @@ def show(ledger: str, whole: bool, where: tuple[str, ...], receipt: str | None,
                  0 if report.trusted else NOT_TRUSTED)
 
 
-CHOSEN = " (auto: of plans like the first one most fit under it)"
+CHOSEN = " (chosen by auto from the first plan)"
 
 
 def render_ledger(out: Console, report: LedgerReport, *, whole: bool = False) -> None:
