@@ -93,7 +93,10 @@ def told_rows(rows: Iterable[tuple[Row, Usual | Line | Entry]]) -> Iterator[Said
         else:
             if type(found) is LineOf:
                 found.hash = row[4]
+            rule = words.state.rule
             yield words.moment(cast(Entry, found))
+            if words.state.rule is not rule:
+                known = {}
             continue
         said = known.get(key)
         if said is None:
