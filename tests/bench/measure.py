@@ -107,7 +107,7 @@ def fsync_rate(seconds: float = 0.5) -> float:
 
 
 def machine() -> str:
-    """Processor, cores, system and versions that matter."""
+    """Processor, cores, system, versions that matter, and how busy it is."""
     import numpy
     import scipy
     import sklearn
@@ -122,4 +122,4 @@ def machine() -> str:
         pass
     return (f"{name}, {os.cpu_count()} cores, {platform.system()}, Python "
             f"{platform.python_version()}, numpy {numpy.__version__}, scipy {scipy.__version__}, "
-            f"scikit-learn {sklearn.__version__}")
+            f"scikit-learn {sklearn.__version__}, load {os.getloadavg()[0]:.1f}")
