@@ -57,6 +57,7 @@ SLOW = {
                     "print(m.accuracy(m.load(data, 'adult'), E, 1, n_trees=2))",
     "recall": "m.ROWS, m.ASKED = 20, 9; print(m.run(True, str(data)))",
     "scaling": "print(m.one(300, 3))",
+    "tumult": "print(m.main.__doc__)",
     "throughput": "m.ROUNDS = 8; place = str(data / 'l'); m._create(place); "
                   "print(m.reservations(place, 2, 2), m.shares_of_threads(place, 2), "
                   "m.fit_rows(str(data), 9)); m.fill(str(data / 'm'), 3)",

@@ -180,8 +180,8 @@ def main() -> None:
                 + ". ours and opendp: add_remove. diffprivlib: one row is replaced, which hides "
                 "less, and the number of rows is public to it: it cuts counts at it, and divides "
                 "by it. tmlt.analytics 0.21.0 installs beside Java 17 (a minute) and answers where "
-                "`PYSPARK_PYTHON` names its Python; a count of 1,000 rows took 3.5 s there, so it "
-                "was not measured.")
+                "`PYSPARK_PYTHON` names its Python; a question takes seconds there, so it was "
+                "asked by `tests/bench/tumult.py`, eight times ([ask a table](ask-a-table.md)).")
         own = [row for row in rows if row[0] == SETS[0].name]
         turned = [list(one) for one in zip(*(row[3:] for row in own), strict=True)]
         keep(measured_parts() | {"Summaries beside other packages": [
