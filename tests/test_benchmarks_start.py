@@ -21,7 +21,7 @@ told = types.SimpleNamespace(data=str(data), seeds=2)
 """
 MODULES = sorted(one.stem for one in BENCHMARKS.glob("*.py"))
 FAST = {
-    "ledger": "print(len(m.charging((3, 5), 2) + m.per_record(1000)))",
+    "ledger": "print(len(m.charging((3, 5), 2) + m.in_memory((0, 3), 1) + m.per_record(1000)))",
     "per_record": "m.RECORDS, m.SAMPLE, m.CASES = 100, 4, m.CASES[:2]; print(m.report())"}
 SLOW = {
     "accounting": "print(m._sampled())",
@@ -92,7 +92,7 @@ def run(code: str, folder: Path, seconds: float = 300) -> subprocess.CompletedPr
 
 def test_charges_and_records_are_measured(tmp_path):
     done = run("".join(f"import {name} as m\n{code}\n" for name, code in FAST.items()), tmp_path)
-    assert done.stdout.startswith("7\n## One round, record by record"), done.stderr
+    assert done.stdout.startswith("11\n## One round, record by record"), done.stderr
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,35 @@ def charging(sizes: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000),
     return rows
 
 
+def in_memory(caps: tuple[int, ...] = (0, 1000), batches: int = 40) -> list[list[str]]:
+    """CPU of a grant, one count and its settlement, and of a refusal: batches of 25."""
+    rows, node = [], pl.Gaussian(20_000.0)
+    for count in caps:
+        some = tuple(pl.Cap(pl.Budget(1.0, 1e-6), labels={"team": f"t{place}"})
+                     for place in range(count))
+        ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp", caps=some)
+        data = ledger.protect({"x": np.linspace(0, 1, 100)}, np.linspace(0, 1, 100), SCHEMA)
+
+        def granted(ledger: pl.Ledger = ledger, data: pl.Dataset = data) -> None:
+            with ledger.request(node, data, labels={"team": "t7"}) as session:
+                session.release(node, data.count())
+
+        def refused(ledger: pl.Ledger = ledger, data: pl.Dataset = data) -> None:
+            with suppress(pl.BudgetExceeded):
+                ledger.request(pl.Gaussian(0.5), data)
+
+        for name, work, goal in (("grant, count and settle", granted, "0.5 ms"),
+                                 ("refusal", refused, "0.15 ms")):
+            found = []
+            for _ in range(batches + 1):
+                start = time.process_time()
+                for _ in range(25):
+                    work()
+                found.append((time.process_time() - start) / 25 * 1e3)
+            rows.append([f"{name} in memory, {count} caps, CPU", spread(found[1:]) + " ms", goal])
+    return rows
+
+
 def per_record(n: int = 1_000_000) -> list[list[str]]:
     spend = ScopeSpend(1.0, np.zeros(n, np.int64), np.zeros(n, np.int32))
     costs = np.random.default_rng(0).random(n) * 1e-3
@@ -95,5 +125,5 @@ def noise() -> list[list[str]]:
 
 
 def report(_: object = None) -> str:
-    rows = charging() + per_record() + noise()
+    rows = charging() + in_memory() + per_record() + noise()
     return "## Ledger, filters and noise\n\n" + table(["what", "measured", "goal"], rows)
