@@ -7,8 +7,7 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from privledger.errors import LedgerCorrupt, PrivledgerError
 from privledger.graph import canonical
 from privledger.ledger import Entry, Store, folded
 from privledger.ledger.checkpoint import remembered_receipt
+from privledger.ledger.codec_lines import event_as
 from privledger.ledger.entries import body_text
 from privledger.ledger.epochs import find_epoch
 from privledger.ledger.events import EVENTS, Enrolled, Settled
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT, DEPLOYMENT = "-", "deployment"
-TOGETHER = 1000
 IN_MEMORY = 1 << 23  # bytes; of a longer history the rest waits in a file without a name
 EMPTY = "the history is empty: not a ledger"
 PRIVATE_FILE = 0o600
@@ -116,7 +115,7 @@ def _lines(store: Store, value: dict[str, Any], *, records: bool) -> Iterator[st
     """Every entry, many lines at a time; then what is kept by record or by person where it is
     asked for."""
     epoch = None if records else find_epoch(store)  # which vectors there are, entries have to say
-    first, named = 0, list[Entry]()
+    first, named = 0, list[Enrolled | Settled]()
     for columns in () if epoch is None else epoch.unchanged(store):
         if columns is None:
             break
@@ -126,16 +125,16 @@ def _lines(store: Store, value: dict[str, Any], *, records: bool) -> Iterator[st
             f'"previous":"{previous}"}}\n'
             for position, kind, text, previous, digest in zip(*texts, strict=True)])
         first += len(texts[0])
-        value |= {"entries": first, "head": texts[-1][-1]}
-    rows = each_row(store, first - 1)
-    while some := list(islice(rows, TOGETHER)):
-        yield "".join([entry_line(found) if isinstance(found, Entry) else _line(*row)
-                       for row, found in some])
-        value |= {"entries": some[-1][0][0] + 1, "head": some[-1][0][4]}
-        named += [found for _, found in some if records and isinstance(found, Entry)
-                  and isinstance(found.event, Enrolled | Settled)]
-    if value["entries"] is None:
+        value["head"] = texts[-1][-1]
+    row = first - 1, "", "", "", value["head"]
+    for row, found in each_row(store, first - 1):  # one by one: they may be large
+        yield entry_line(found) if isinstance(found, Entry) else _line(*row)
+        if records:
+            event = found.event if isinstance(found, Entry) else event_as(found)
+            named += [event] if isinstance(event, Enrolled | Settled) else []
+    if row[0] < 0:
         raise LedgerCorrupt(EMPTY)
+    value |= {"entries": row[0] + 1, "head": row[4]}
     yield from vector_lines(store, named)
 
 
@@ -185,15 +184,14 @@ def _line(position: int, kind: str, text: str, previous: str, digest: str) -> st
     return f'{{"body":{text},{rest[1:]}\n'
 
 
-def vector_lines(store: Store, entries: list[Entry]) -> list[str]:
-    """Everything kept by record or by person that an entry names, in order of the history."""
+def vector_lines(store: Store, events: Iterable[Enrolled | Settled]) -> list[str]:
+    """Everything kept by record or by person that events name, in order of the history."""
     names: dict[str, None] = {}
-    for entry in entries:
-        event = entry.event
+    for event in events:
         if isinstance(event, Enrolled):
             names |= dict.fromkeys([*stored_under(store, event.people),
                                     *stored_under(store, event.members)])
-        elif isinstance(event, Settled) and event.vector is not None:
+        elif event.vector is not None:
             names |= dict.fromkeys(stored_under(store, event.vector))
     found = ((name, store.vector(name)) for name in names)
     return [canonical({"vector": name, "data": base64.b64encode(data).decode("ascii")}) + "\n"

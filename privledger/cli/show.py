@@ -358,13 +358,9 @@ def _render(out: Console, found: Iterable[Said]) -> None:
     try:
         for place, kind, grant, time, said, _, _ in found:
             line = f"{place:>5}  {time or UNDATED}  {kind:<9}{'  ' if grant else ''}{grant}"
-            lines.append(f"{line}  {said}" if said else line)
+            lines.append(clean(f"{line}  {said}" if said else line) + "\n")
             if len(lines) == TOGETHER:
-                _write(out, lines)
+                out.file.write("".join(lines))
                 lines.clear()
     finally:  # what comes before an entry that cannot be read, too
-        _write(out, lines)
-
-
-def _write(out: Console, lines: list[str]) -> None:
-    out.file.write("".join([clean(line) + "\n" for line in lines]))
+        out.file.write("".join(lines))

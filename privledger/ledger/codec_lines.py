@@ -184,7 +184,7 @@ class LineReader:
         match = _USUAL[line.event.kind](text)
         if match is None:
             return
-        if len(self._ended) + len(self._released) + len(self._items) >= _MOST:
+        if len(self._ended) + len(self._released) + len(self._items) >= _MOST // 4:
             for known in (self._ended, self._released, self._items):
                 known.clear()
         if line.event.kind == "settled":

@@ -42,7 +42,7 @@ from privledger.numerals import many
 MOST_QUESTIONS = 3
 UNREAD = "; interrupted before the rows were opened: the whole charge stays"
 MALFORMED = "malformed"
-MOST_KNOWN = 100_000
+MOST_KNOWN = 10_000
 
 
 class Moment(NamedTuple):
