@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -16,7 +17,6 @@ from attrs import evolve, frozen
 
 from privledger.accounting import (
     Cost,
-    Currencies,
     RdpCurve,
     Relation,
     bounded_range_rdp,
@@ -71,33 +71,40 @@ Mechanism = (Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | Exponenti
              | Asserted | AssertedZCDP)
 
 Orders = tuple[float, ...]
+Prices = tuple[float, Fraction | float]
+"""Squared mu, and rho."""
 _LARGEST_LOSS = 600.0  # nats; beyond, masses leave the floating-point range
 
 
 def _pure(
     epsilon: float, curve: Callable[[], RdpCurve], relation: Relation, pair: LaplacePair
-    | BoundedRangePair | AtomPair | None, price: Currencies, failure: float = 0.0,
-    part: Fraction | None = None,
+    | BoundedRangePair | AtomPair | None, price: Callable[[], Prices],
+    failure: float = 0.0, part: Fraction | None = None,
 ) -> Cost:
+    price = cache(price)  # asked for when needed: a ledger of another filter never does
     known = pair is not None and 1e-12 <= epsilon <= _LARGEST_LOSS
     why = "the pure epsilon lies outside 1e-12 to 600, or has too many losses to list"
-    return Cost(relation, epsilon, None, curve, price[0],
+    return Cost(relation, epsilon, None, curve, lambda: price()[0],
                 both_ways(pair) if pair is not None and known else None, "" if known else why,
-                failure, price[1], part)
+                failure, lambda: price()[1], part)
 
 
 def _thresholds(part: Fraction, relation: Relation, orders: Orders) -> Cost:
     """As Laplace noise of this epsilon, which two candidates attain [docs/proofs/currencies.md]."""
     epsilon = part_up(part)
     return _pure(epsilon, lambda: laplace_rdp(epsilon, orders), relation, LaplacePair(epsilon),
-                 laplace_currencies(epsilon), part=part)
+                 lambda: laplace_currencies(epsilon), part=part)
 
 
 def _bounded(part: Fraction, relation: Relation, orders: Orders) -> Cost:
     eta = part_up(part)
-    cost = _pure(eta, lambda: bounded_range_rdp(eta, orders), relation, BoundedRangePair(eta),
-                 range_currencies(eta), part=part)
-    return evolve(cost, zcdp=min(part * part / 8, cost.rho))
+
+    def price() -> Prices:
+        squared, rho = range_currencies(eta)
+        return squared, min(part * part / 8, Fraction(rho))
+
+    return _pure(eta, lambda: bounded_range_rdp(eta, orders), relation, BoundedRangePair(eta),
+                 price, part=part)
 
 
 def _laplace(mechanism: Laplace, relation: Relation, orders: Orders) -> Cost:
@@ -124,7 +131,7 @@ def _discrete_laplace(mechanism: DiscreteLaplace, relation: Relation, orders: Or
     epsilon = part_up(part)
     pair = discrete_laplace_pair(mechanism.parameter, mechanism.sensitivity)
     return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair,
-                 steps_currencies(mechanism.parameter, mechanism.sensitivity), part=part)
+                 lambda: steps_currencies(mechanism.parameter, mechanism.sensitivity), part=part)
 
 
 def _discrete_gaussian(mechanism: DiscreteGaussian, relation: Relation, orders: Orders) -> Cost:
@@ -162,7 +169,7 @@ def _sparse_vector(mechanism: SparseVector, relation: Relation, orders: Orders) 
                                       for one, first_bound in zip(every, threshold, strict=True)))
 
     return _pure(epsilon, curve, relation, pure_pair(epsilon, tight=False),
-                 steps_currencies(epsilon, 1), part=part)
+                 lambda: steps_currencies(epsilon, 1), part=part)
 
 
 def _response(mechanism: RandomizedResponse, relation: Relation, orders: Orders) -> Cost:
@@ -171,11 +178,11 @@ def _response(mechanism: RandomizedResponse, relation: Relation, orders: Orders)
     if epsilon == 0:
         return Cost.zero(relation, orders)
     pair = response_pair(noise, buckets)
-    price = response_currencies(epsilon, noise, buckets)
+    price = cache(lambda: response_currencies(epsilon, noise, buckets))
     cost = _pure(epsilon, lambda: _response_rdp(pair, epsilon, orders), relation, pair, price)
     known = cost.losses
     return cost if known is None or buckets <= 6 else evolve(
-        cost, zcdp=lambda: min(price[1], envelope_currency(known, RHO)))
+        cost, zcdp=lambda: min(price()[1], envelope_currency(known, RHO)))
 
 
 def _response_rdp(pair: AtomPair, epsilon: float, orders: Orders) -> RdpCurve:
@@ -239,7 +246,7 @@ def _asserted(mechanism: Asserted, relation: Relation, orders: Orders) -> Cost:
     part, epsilon = as_promised(mechanism.epsilon), mechanism.epsilon
     pair = pure_pair(epsilon, mechanism.delta, tight=False)
     return _pure(epsilon, lambda: pure_rdp(epsilon, orders), relation, pair,
-                 steps_currencies(epsilon, 1), mechanism.delta, part)
+                 lambda: steps_currencies(epsilon, 1), mechanism.delta, part)
 
 
 def _asserted_zcdp(mechanism: AssertedZCDP, relation: Relation, orders: Orders) -> Cost:

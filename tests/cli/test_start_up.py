@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import privledger as pl
+
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 HEAVY = ("sklearn", "scipy.stats", "pandas", "pyarrow", "polars", "narwhals", "networkx",
          "matplotlib", "jinja2", "dask", "cryptography", "psycopg", "grpc")
@@ -79,6 +81,22 @@ def fresh(code: str) -> str:
                           timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+@pytest.mark.parametrize("filter", ["basic", "rdp"])
+def test_pure_releases_are_read_without_special_functions(filter, tmp_path):
+    """Their squared mu and rho are computed where a filter asks for them."""
+    with pl.Ledger.create(tmp_path / "t.ledger", budget=pl.Budget(1.0, 1e-6),
+                          filter=filter) as ledger:
+        data = ledger.protect({"x": [0.5]}, schema=pl.Schema("t", (
+            pl.Column("x", "numeric", lower=0.0, upper=1.0),)))
+        for node in (pl.Laplace(20.0), pl.Exponential(0.05), pl.Repeat(pl.DiscreteLaplace(0.1), 2)):
+            ledger.request(node, data, learner="l").close()
+    assert fresh("import contextlib, io, sys\nfrom privledger.cli import main\n"
+                 "with contextlib.redirect_stdout(io.StringIO()):\n"
+                 f"    try: main(['show', {str(tmp_path / 't.ledger')!r}])\n"
+                 "    except SystemExit as end: assert not end.code\n"
+                 "print('scipy.special' in sys.modules)") == "False"
 
 
 def test_commands_that_fit_nothing_import_nothing_that_fits(ledger_file, tmp_path):
