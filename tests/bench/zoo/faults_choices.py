@@ -96,10 +96,8 @@ FAULTS: tuple[Fault, ...] = (
         "A gain of doubled sums moves further than one record may move it."),
     Fault(
         "records-tabled-twice", "sensitivity", TALLIES,
-        "        table[:, 0] = summed(keys, self.leaves * bins, found.mass).reshape("
-        "self.leaves, bins)\n",
-        "        table[:, 0] = 2 * summed(keys, self.leaves * bins, found.mass).reshape("
-        "self.leaves, bins)\n",
+        "            table[:, 0] = summed(keys, size, found.mass).reshape(self.leaves, bins)\n",
+        "            table[:, 0] = 2 * summed(keys, size, found.mass).reshape(self.leaves, bins)\n",
         "diprime", (LOCK,),
         "Every record counts two where bins are tabled: it moves a rank by two."),
     Fault(
