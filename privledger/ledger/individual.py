@@ -22,6 +22,8 @@ RECORD_UNITS = 1 << 52
 
 PARTS = 40
 """A unit has 2**40 parts: what rounding each cost up to a unit would lose is kept in them."""
+_TOGETHER = 1 << 15
+"""Records whose costs are looked at together: their numbers stay in the processor's cache."""
 
 
 def whole_and_parts(costs: NDArray[np.float64],
@@ -32,8 +34,7 @@ def whole_and_parts(costs: NDArray[np.float64],
         Units and parts, shape (n_records,) each. Parts may be a little below zero or above one
         unit. The sum is no less than the exact quotient, and no more than 2 parts above it.
     """
-    if not np.all(costs >= 0):  # NaN fails this
-        raise InvalidValue("individual cost", "one of them", "a non-negative number")
+    _check(costs)
     lead, power = math.frexp(cap)
     with np.errstate(over="ignore", under="ignore"):
         # More than two caps never fits; less than 2**-100 of one is the least part.
@@ -50,6 +51,11 @@ def whole_and_parts(costs: NDArray[np.float64],
     parts = (units - whole) + remainder * (RECORD_UNITS / lead)
     parts = np.ceil(parts * (1 << PARTS)) + (costs > 0)
     return whole.astype(np.int64), parts.astype(np.int64)
+
+
+def _check(costs: NDArray[np.float64]) -> None:
+    if not np.all(costs >= 0):  # NaN fails this
+        raise InvalidValue("individual cost", "one of them", "a non-negative number")
 
 
 def _halves(value: Any) -> tuple[Any, Any]:
@@ -122,11 +128,17 @@ class ScopeSpend:
 
     def admit(self, costs: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Run the filter for one round; see `admit`."""
-        whole, parts = whole_and_parts(costs, self.cap)
-        parts -= self._above
-        more = _whole_up(parts)
-        active = admit(self.spent, whole + more)
-        np.copyto(self._above, (more << PARTS) - parts, where=active)
+        _check(costs)  # all of them, before any is charged
+        if costs.shape != self.spent.shape:
+            raise InvalidValue("individual costs", costs.shape, "one for each record")
+        active = np.empty(len(costs), dtype=np.bool_)
+        for start in range(0, len(costs), _TOGETHER):
+            at = slice(start, start + _TOGETHER)
+            whole, parts = whole_and_parts(costs[at], self.cap)
+            parts -= self._above[at]
+            more = _whole_up(parts)
+            active[at] = admit(self.spent[at], whole + more)
+            np.copyto(self._above[at], (more << PARTS) - parts, where=active[at])
         self.rounds += active
         return active
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.ledger import ScopeSpend
+from privledger.ledger import ScopeSpend, individual
 from privledger.ledger.individual import PARTS, RECORD_UNITS, whole_and_parts
 from privledger.questions.sums import LIGHTER
 from tests.all_cases import all_cases
@@ -373,3 +373,23 @@ def test_nodes_around_pure_noise_are_fractions_too(node, relation):
     rule, cost = fixed_filter("basic", pl.Budget(1.0)), cost_of(node, relation)
     assert cost.pure_part == 1 and cost.pure == 1.0
     assert rule.price(cost, 0.0) == (rule.cap_units, 0)
+
+
+def test_runs_of_records_are_charged_as_all_at_once(monkeypatch):
+    """And what is wrong with a late record is said before any is charged."""
+    rng, cap, n = np.random.default_rng(7), 0.37, 1000
+    rounds = [np.where(rng.random(n) < 0.1, 0.0, rng.random(n) * 10.0 ** rng.integers(-9, 1))
+              for _ in range(20)]
+    found = []
+    for together in (7, 1 << 15):
+        monkeypatch.setattr(individual, "_TOGETHER", together)
+        spend = ScopeSpend(cap, np.zeros(n, np.int64), np.zeros(n, np.int32))
+        found.append([spend.admit(one) for one in rounds] + [spend.spent, spend.above,
+                                                             spend.rounds])
+    assert all((one == other).all() for one, other in zip(*found, strict=True))
+    assert not all(one.all() for one in found[0][:20])
+    monkeypatch.setattr(individual, "_TOGETHER", 7)
+    for wrong in (np.append(np.full(n - 1, 1e-3), math.nan), np.full(n - 1, 1e-3), np.full(1, 1.0)):
+        with pytest.raises(pl.InvalidValue):
+            spend.admit(wrong)
+        assert (spend.spent == found[1][20]).all() and (spend.rounds == found[1][22]).all()
