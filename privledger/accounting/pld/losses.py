@@ -461,7 +461,7 @@ def pair_rdp(pair: Pair, orders: tuple[float, ...]) -> Array:
     log_moment = np.logaddexp(np.concatenate(parts), tail) + 1e-10
     first = pair.bands(edges[:2])  # P mass below the mesh went up to its first point
     lost = atoms.q_only + max(0.0, first.below_q * (1 + 1e-9) - first.below * math.exp(
-        -min(float(edges[0]), 700.0)))
+        min(-float(edges[0]), 700.0)))
     if lost > 0:
         # E_Q (P/Q)^order = 1 + E_P gain + beta (Q mass without P mass): see `moments`.
         log_moment = np.logaddexp(log_moment, np.log(beta * lost))

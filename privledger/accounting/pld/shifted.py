@@ -27,6 +27,7 @@ from privledger.accounting.pld.pairs import (
 _MESH = 2000  # tangents of a smooth profile
 _MOST = 8000  # tangents of a chain of steps
 _LOOSE = 4e-12  # relative error of sums of masses
+_MASS = 1e3  # sums of masses are about 1: of more, rounding of tiny ones has taken over
 _LEAST = 1e-300  # smaller Q masses lose their digits, and losses beyond 700 have no exponential
 
 
@@ -42,16 +43,21 @@ class Slopes(NamedTuple):
     infinite: float
 
 
+_ALL = Slopes(np.zeros(1), np.ones(1), 1.0)
+"""Nothing is held: all P mass may be without Q mass."""
+
+
 def slopes(loss: Array, p: Array, blur: float, infinite: float) -> Slopes:
     """Of a pair with these losses and P masses, which may be off by `blur` nats; Q masses that are
     missing have the least slope, and what has a Q mass too small to hold has none."""
     order = np.argsort(-loss, kind="stable")
     loss, p = loss[order] + blur, p[order]
-    q = p * np.exp(-loss)
+    with np.errstate(over="ignore"):
+        q = p * np.exp(-loss)
     kept = q >= _LEAST
     infinite += float(p[~kept].sum()) * (1 + _LOOSE)
-    if not kept.any():
-        return Slopes(np.zeros(1), np.ones(1), 1.0)
+    if not kept.any() or not float(q[kept].sum()) < _MASS or not infinite < 1:
+        return _ALL
     loss, q = loss[kept], q[kept]
     total = float(q.sum()) * (1 + UNIT * len(q))
     if total < 1:
@@ -76,7 +82,7 @@ def after(first: Slopes, second: Slopes) -> Slopes:
     which makes a power function larger.
     """
     if first.infinite >= 1 or second.infinite >= 1:
-        return Slopes(np.zeros(1), np.ones(1), 1.0)
+        return _ALL
     starts = first.infinite + np.cumsum(first.q * np.exp(first.loss)) * (1 + _LOOSE)
     ends = np.cumsum(second.q) * (1 + _LOOSE)
     edges = np.unique(np.concatenate([[0.0, first.infinite], starts, ends, [1.0]]))
@@ -109,7 +115,10 @@ def _fewer(one: Slopes) -> Slopes:
 
 def chained_pair(one: Slopes) -> AtomPair:
     """The pair with this power function."""
-    p = one.q * np.exp(one.loss)
+    with np.errstate(over="ignore"):
+        p = one.q * np.exp(one.loss)
+    if not float(p.sum()) < _MASS:
+        one, p = _ALL, np.ones(1)
     kept = p > 1e-300
     return AtomPair(tuple(one.loss[kept].tolist()), tuple((p[kept] * (1 + _LOOSE)).tolist()),
                     one.infinite + float(p[~kept].sum()), 0.0, tight=False, raised=4 * _LOOSE)

@@ -21,6 +21,7 @@ from privledger.accounting.pld.pairs import (
     pure_pair,
 )
 from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, RemovePair
+from privledger.accounting.pld.shifted import Slopes, chained_pair, slopes
 from tests.all_cases import all_cases
 
 INNER = [
@@ -49,6 +50,16 @@ def test_no_p_mass_is_ever_lost(inner, kind, rate):
 def test_a_sampled_giant_is_seen_whenever_it_is_sampled(node, count):
     sampled = pl.Repeat(pl.PoissonSample(0.5, node), count)
     assert pl.delta(sampled, 100.0) >= (1 - 0.5**count) * (1 - 1e-9)
+
+
+def test_losses_that_no_float_has_the_exponential_of_are_not_held():
+    """They were inf, and 0 x inf; a loss far below zero stopped the Renyi bound."""
+    for loss, p in (([745.0, 0.0, -745.0], [0.5, 0.4, 0.1]), ([1.0, -745.0], [0.9, 0.1])):
+        assert slopes(np.array(loss), np.array(p), 0.0, 0.0).infinite == 1
+    pair = chained_pair(Slopes(np.array([745.0, 0.0]), np.array([1e-200, 1.0]), 0.2))
+    assert pair.infinite == 1 and all(map(math.isfinite, (*pair.loss, *pair.p)))
+    deep = AddPair(0.5, pure_pair(590.0))
+    assert all(0 < one < 600 for one in pair_rdp(deep, (1.01, 2.0, 64.0)))
 
 
 def test_parts_by_index_are_no_function_of_the_rows_alone():
