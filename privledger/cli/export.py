@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 STDOUT, DEPLOYMENT = "-", "deployment"
 IN_MEMORY = 1 << 23  # bytes; of a longer history the rest waits in a file without a name
+USUAL = '{{"body":{2},"hash":"{4}","kind":"{1}","position":{0},"previous":"{3}"}}\n'.format
 EMPTY = "the history is empty: not a ledger"
 PRIVATE_FILE = 0o600
 CONFIDENTIAL = ("CONFIDENTIAL: the export contains what single records spent, which depends on "
@@ -120,10 +121,7 @@ def _lines(store: Store, value: dict[str, Any], *, records: bool) -> Iterator[st
         if columns is None:
             break
         texts = [column.decode("ascii").split("\n") for column in columns]
-        yield "".join([
-            f'{{"body":{text},"hash":"{digest}","kind":"{kind}","position":{position},'
-            f'"previous":"{previous}"}}\n'
-            for position, kind, text, previous, digest in zip(*texts, strict=True)])
+        yield "".join(map(USUAL, *texts))
         first += len(texts[0])
         value["head"] = texts[-1][-1]
     row = first - 1, "", "", "", value["head"]
@@ -178,8 +176,7 @@ def entry_line(entry: Entry) -> str:
 def _line(position: int, kind: str, text: str, previous: str, digest: str) -> str:
     digests = digest + previous
     if kind in EVENTS and digests.isascii() and digests.isalnum():  # what nearly all are
-        return (f'{{"body":{text},"hash":"{digest}","kind":"{kind}",'
-                f'"position":{position},"previous":"{previous}"}}\n')
+        return USUAL(position, kind, text, previous, digest)
     rest = canonical({"position": position, "kind": kind, "previous": previous, "hash": digest})
     return f'{{"body":{text},{rest[1:]}\n'
 

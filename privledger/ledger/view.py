@@ -26,6 +26,7 @@ from privledger.ledger.codec_lines import LineOf
 from privledger.ledger.entries import Entry, parse_body
 from privledger.ledger.epochs import SealedStretch
 from privledger.ledger.events import (
+    EVENTS,
     Event,
     Granted,
     Protected,
@@ -600,9 +601,6 @@ class Gatherer:
         self.marks.note(line, state)
         return ()
 
-    on_created = on_enrolled = on_scope = on_granted = on_corrected = noted
-    on_settled = on_aborted = on_crashed = on_window = noted
-
     def on_protected(self, line: LineOf[Protected], state: State | None) -> tuple[()]:
         """Rows of a table."""
         self.tables[line.event.data] = line.event.rows
@@ -649,6 +647,11 @@ class Gatherer:
             noise=tuple(text for text in {state.creation.noise: None, **self.noise} if text),
             policy=state.policy, compared=compared or comparison(),
             budgets=budgets_of(state, charges), sealed=sealed, marks=self.marks)
+
+
+for _kind in EVENTS:
+    if not hasattr(Gatherer, f"on_{_kind}"):
+        setattr(Gatherer, f"on_{_kind}", Gatherer.noted)
 
 
 def view_of(state: State, entries: Iterable[Entry] = (), *,
