@@ -303,9 +303,9 @@ def choose_filter(cost: Cost, budget: Budget) -> FilterRule:
     Of the filters (and orders) under which nearly most plans like this one fit, that which books
     least for it; so Gaussian noise takes the exact one. `basic` is for pure plans, as long as not
     many times as many fit elsewhere; for one that fits as a whole only, by its distribution; and
-    for one with a delta of its own, where the budget keeps nothing apart for such.
+    for what no other has a price of: a delta of its own, where the budget keeps none apart.
     """
-    if budget.delta == 0 or (cost.failure > 0 and not budget.failure):
+    if budget.delta == 0:
         return fixed_filter("basic", budget)
     if cost.mu_squared is not None:
         return fixed_filter("gdp", budget)

@@ -17,6 +17,7 @@ from privledger.accounting.allocation import (
     reverse_bound,
 )
 from tests.accounting import ratios
+from tests.alone import verify_history
 
 Allocation = pl.nodes.RandomAllocation
 
@@ -141,6 +142,8 @@ def test_the_truth_lies_between(steps, noise, delta, passes):
 def test_what_is_not_proved_is_refused(node):
     with pytest.raises(pl.errors.UnsupportedNode, match="no proof"):
         pl.epsilon(node, 1e-6)
+    with pytest.raises(verify_history.Bad, match="inside a|allocation of"):
+        verify_history.price(verify_history.Table().node(pl.nodes.to_json(node)), "add_remove")
 
 
 def test_other_relations():

@@ -384,8 +384,8 @@ def test_runs_of_records_are_charged_as_all_at_once(monkeypatch):
     for together in (7, 1 << 15):
         monkeypatch.setattr(individual, "_TOGETHER", together)
         spend = ScopeSpend(cap, np.zeros(n, np.int64), np.zeros(n, np.int32))
-        found.append([spend.admit(one) for one in rounds] + [spend.spent, spend.above,
-                                                             spend.rounds])
+        found.append([spend.admit(one) for one in rounds] + [
+            spend.spent.copy(), spend.above.copy(), spend.rounds.copy()])
     assert all((one == other).all() for one, other in zip(*found, strict=True))
     assert not all(one.all() for one in found[0][:20])
     monkeypatch.setattr(individual, "_TOGETHER", 7)

@@ -5,6 +5,9 @@ The audit keeps a compact state, which forgets grants that are over; the view ha
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import attrs
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -125,3 +128,24 @@ def test_what_alike_grants_say_names_their_own_table(caps):
                         session.release(pl.Gaussian(300.0), data.count())
         store = ledger._history.store
         assert list(told_rows(each_row(store))) == list(timeline(store.read()))
+
+
+def test_words_are_made_anew_behind_another_filter(tmp_path):
+    """A wrong entry in the middle may say that the ledger is another one from here on."""
+    with pl.Ledger.create(tmp_path / "t.ledger", budget=pl.Budget(1.0, 1e-6),
+                          filter="gdp") as ledger:
+        data = ledger.protect({"x": [0.5]}, schema_of("t", {"x": (0.0, 1.0)}), name="t")
+        for _ in range(8):
+            with ledger.request(pl.Gaussian(300.0), data) as session:
+                session.release(pl.Gaussian(300.0), data.count())
+        rows = list(ledger._history.store.rows())
+    created = next(one for one in rows if one[1] == "created")
+    at = next(one[0] for one in rows if one[1] == "settled" and one[0] > len(rows) // 2)
+    with closing(sqlite3.connect(tmp_path / "t.ledger")) as file, file:
+        file.execute("DROP TRIGGER entries_keep")
+        file.execute("UPDATE entries SET kind = ?, body = ? WHERE position = ?",
+                     (created[1], created[2], at))
+    with closing(store_at(tmp_path / "t.ledger", read_only=True)) as store:
+        told = list(told_rows(each_row(store)))
+        assert told == list(timeline(store.read()))
+    assert len({one[4] for one in told if one[1] == "granted"}) == 2

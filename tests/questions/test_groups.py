@@ -16,7 +16,13 @@ from privledger_learners import group_node, select_groups
 from scipy.stats import laplace, norm
 
 import privledger as pl
-from privledger.errors import DataError, InvalidMechanism, RelationMismatch, SchemaError
+from privledger.errors import (
+    DataError,
+    InvalidMechanism,
+    RelationMismatch,
+    SchemaError,
+    UnsupportedNode,
+)
 from privledger.noise.source import SystemSource
 from privledger.questions import NamedCells
 from privledger.questions.groups import WORDS, GroupCounts, GroupQuery, geometric_law
@@ -27,6 +33,7 @@ from privledger.tables.examining import examined
 from privledger.tables.sources import read_features
 from tests.all_cases import all_cases
 from tests.alone import verify_history
+from tests.engines.mischief import Mischief
 from tests.made_pages import DOCS
 from tests.standalone.histories import lines_of
 from tests.worlds import refused
@@ -482,6 +489,23 @@ def test_cells_of_names_are_those_of_the_names(pairs):
 @pytest.mark.parametrize("wrong", ["mill", ["a", "a"], [""], [1], None, [b"a"]])
 def test_names_of_cells_are_texts(wrong):
     refused(pl.InvalidValue, lambda: NamedCells("g", wrong))
+
+
+def test_texts_are_no_groups_of_chunks():
+    """Each chunk has its own codes; nothing is read, and nothing is spent."""
+    ledger = pl.Ledger.create(None, budget=pl.Budget(9.0, 1e-5))
+    data = ledger.protect({"x": np.zeros(30), "g": ["mill"] * 30}, None, SCHEMA,
+                          engine=Mischief(chunk_rows=10))
+    leaf, cells = pl.Laplace(1.0), NamedCells("g", ["mill"])
+    node = pl.nodes.PartitionSelection(20.0, 1.0)
+    for plan, question in ((leaf, data.query((pl.questions.Ones(),), cells)),
+                           (node, data.groups("g"))):
+        with ledger.request(plan, data) as session:
+            refused(UnsupportedNode, lambda session=session, plan=plan, question=question:
+                    session.release(plan, question), match="table in memory")
+    refused(UnsupportedNode, lambda: data.ask(pl.summary(pl.count(), by=["g"]), epsilon=1.0,
+                                              delta=1e-6), match="table in memory")
+    assert ledger.spent == 0
 
 
 def test_cells_of_names_need_a_column_of_texts():

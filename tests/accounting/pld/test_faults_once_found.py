@@ -9,6 +9,7 @@ import pytest
 from mpmath import mp
 
 import privledger as pl
+from privledger.accounting.pld import losses
 from privledger.accounting.pld.losses import pair_rdp
 from privledger.accounting.pld.merged import lower_masses
 from privledger.accounting.pld.pairs import (
@@ -60,6 +61,18 @@ def test_losses_that_no_float_has_the_exponential_of_are_not_held():
     assert pair.infinite == 1 and all(map(math.isfinite, (*pair.loss, *pair.p)))
     deep = AddPair(0.5, pure_pair(590.0))
     assert all(0 < one < 600 for one in pair_rdp(deep, (1.01, 2.0, 64.0)))
+
+
+@pytest.mark.parametrize("pair", [
+    LaplacePair(2.0), AddPair(0.3, LaplacePair(2.0)), AddPair(0.4, GaussianPair(1.5))], ids=str)
+def test_renyi_bounds_hold_wherever_the_mesh_begins(pair, monkeypatch):
+    """Q mass below its first point was left out where its P mass went up."""
+    orders, mesh = (1.5, 2.0, 8.0), losses._mesh
+    whole = pair_rdp(pair, orders)
+    for share in (0.2, 0.5, 0.7):
+        monkeypatch.setattr(losses, "_mesh", lambda one, share=share: (
+            points := mesh(one))[int(share * len(points)):])
+        assert (pair_rdp(pair, orders) >= whole * (1 - 1e-9)).all()
 
 
 def test_parts_by_index_are_no_function_of_the_rows_alone():
