@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from long import called
 from measure import fsync_rate, spread, table, times
 
 import privledger as pl
@@ -15,6 +16,7 @@ from privledger.guard.handle import _granted
 from privledger.ledger import ScopeSpend
 from privledger.noise.source import SystemSource
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "pay.toml"
 SCHEMA = pl.Schema("numbers", (pl.Column("x", "numeric", "feature", 0, 1),
                                pl.Column("y", "numeric", "target", 0, 1)))
 
@@ -105,6 +107,24 @@ def in_memory(caps: tuple[int, ...] = (0, 1000), batches: int = 40) -> list[list
     return rows
 
 
+def started(kinds: tuple[str, ...] = ("basic", "rdp", "gdp"), runs: int = 9) -> list[list[str]]:
+    """CPU of whole processes, start-up included: `show` of a ledger of one grant or two, and a plan."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in kinds:
+            place = Path(folder) / f"{kind}.ledger"
+            with pl.Ledger.create(place, budget=pl.Budget(1.0, 1e-6), filter=kind) as ledger:
+                data = ledger.protect({"x": [0.5]}, [0.5], SCHEMA)
+                for node in (pl.Laplace(20.0), pl.Gaussian(50.0))[:1 + (kind != "basic")]:
+                    with ledger.request(node, data) as session:
+                        session.release(node, data.count())
+            rows.append([f"`show` of a small ledger, filter `{kind}`", ["show", str(place)],
+                         "0.4 s"])
+        rows.append(["`plan docs/examples/pay.toml`", ["plan", str(EXAMPLE)], "0.9 s"])
+        return [[f"{name}, CPU", spread([called(*words)[0] for _ in range(runs + 1)][1:]) + " s",
+                 goal] for name, words, goal in rows]
+
+
 def per_record(n: int = 1_000_000) -> list[list[str]]:
     spend = ScopeSpend(1.0, np.zeros(n, np.int64), np.zeros(n, np.int32))
     costs = np.random.default_rng(0).random(n) * 1e-3
@@ -125,5 +145,5 @@ def noise() -> list[list[str]]:
 
 
 def report(_: object = None) -> str:
-    rows = charging() + in_memory() + per_record() + noise()
+    rows = charging() + in_memory() + started() + per_record() + noise()
     return "## Ledger, filters and noise\n\n" + table(["what", "measured", "goal"], rows)
