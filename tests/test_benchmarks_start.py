@@ -93,7 +93,7 @@ def run(code: str, folder: Path, seconds: float = 300) -> subprocess.CompletedPr
 
 def test_charges_and_records_are_measured(tmp_path):
     done = run("".join(f"import {name} as m\n{code}\n" for name, code in FAST.items()), tmp_path)
-    assert done.stdout.startswith("11\n## One round, record by record"), done.stderr
+    assert done.stdout.startswith("13\n## One round, record by record"), done.stderr
 
 
 @pytest.mark.slow

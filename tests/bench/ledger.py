@@ -108,7 +108,7 @@ def in_memory(caps: tuple[int, ...] = (0, 1000), batches: int = 40) -> list[list
 
 
 def started(kinds: tuple[str, ...] = ("basic", "rdp", "gdp"), runs: int = 9) -> list[list[str]]:
-    """CPU of whole processes, start-up included: `show` of a ledger of one grant or two, and a plan."""
+    """CPU of whole processes: `show` of a ledger of one grant or two, and a plan."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for kind in kinds:
