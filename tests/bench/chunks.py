@@ -1,16 +1,11 @@
 """Tables beyond memory: cost against rows, in chunks on disk, beside gradient boosting from disk.
 
-    python tests/bench/chunks.py FOLDER --rows 1e4 1e5 1e6 1e7 --workers 2
-    python tests/bench/chunks.py FOLDER --rows 1e8 --workers 2 --peers
-
-FOLDER takes the generated Parquet files (80 bytes a row, kept from run to run) and the spool.
 Processor seconds are of all processes together, memory the largest of any worker. Every row of the
 table that is printed is one run in a process of its own.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -19,14 +14,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from measure import table
 
 import privledger as pl
 
-FEATURES, FILE_ROWS = 20, 1 << 20
+FEATURES, FILE_ROWS, TREES = 20, 1 << 20, 10
+RUNS = [(10**4, "sgbdt", 1), (10**5, "sgbdt", 1), (10**6, "sgbdt", 1), (10**6, "joint", 1),
+        (10**6, "memory-joint", 0), (10**7, "sgbdt", 1), (10**7, "sgbdt", 2),
+        (10**7, "dask-sgbdt", 2), (10**7, "memory-sgbdt", 0), (10**7, "lightgbm", 0),
+        (10**7, "xgboost", 0)]
+"""Rows, what, workers. (10**8, "sgbdt", 2) takes two minutes, and 20 GB of the scratch folder."""
 NAMES = [f"x{place}" for place in range(FEATURES)]
 SCHEMA = pl.Schema("generated", (
     *(pl.Column(name, "numeric", "feature", 0.0, 1.0) for name in NAMES),
@@ -213,44 +215,41 @@ def apart(*arguments: str) -> dict[str, float]:
     return found
 
 
-COLUMNS = ("ingest", "ingest_cpu", "fit", "driver_cpu", "workers_cpu", "driver_mb", "worker_mb",
-           "worker_own_mb")
+HEADS = {"ingest": "ingest, s", "ingest_cpu": "ingest, CPU s", "fit": f"{TREES} trees, s",
+         "driver_cpu": "driver, CPU s", "workers_cpu": "workers, CPU s", "driver_mb": "driver, MB",
+         "worker_mb": "largest worker, MB"}
+PEERS = {"lightgbm": lightgbm, "xgboost": xgboost}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=float, nargs="+", default=[1e4, 1e5, 1e6])
-    parser.add_argument("--workers", type=int, nargs="+", default=[1])
-    parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--what", nargs="+", default=["sgbdt", "joint"])
-    parser.add_argument("--peers", action="store_true")
-    parser.add_argument("--memory", action="store_true", help="the same fits from memory, too")
-    parser.add_argument("--one", nargs=2, metavar=("WHAT", "WORKERS"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        place, (what, workers) = generated(given.folder, int(given.rows[0])), given.one
-        peers = {"lightgbm": lightgbm, "xgboost": xgboost}
-        found = (peers[what](place, given.trees) if what in peers else
-                 in_memory(place, what.removeprefix("memory-"), given.trees)
-                 if what.startswith("memory-") else one(place, what, int(workers), given.trees))
-        print(json.dumps(found))
-        return
-    print(f"{given.trees} trees of S-GBDT, {FEATURES} columns, chunks of 2^18 rows; seconds, MB\n")
-    print("| rows | what | workers | " + " | ".join(COLUMNS) + " |")
-    print("|" + "---|" * (len(COLUMNS) + 3))
-    for rows in map(int, given.rows):
-        generated(given.folder, rows)
-        runs = [(what, workers) for what in given.what for workers in given.workers]
-        runs += [(f"memory-{what}", 0) for what in given.what if given.memory]
-        runs += [(peer, 0) for peer in ("lightgbm", "xgboost") if given.peers]
-        for what, workers in runs:
-            found = apart(str(given.folder), "--rows", str(rows), "--trees", str(given.trees),
-                          "--one", what, str(workers))
-            cells = [f"{found[name]:.2f}" if name in found else "" for name in COLUMNS]
-            print(f"| {rows:,} | {what} | {workers or ''} | " + " | ".join(cells) + " |",
-                  flush=True)
+def run(folder: Path, rows: int, what: str, workers: int) -> dict[str, float]:
+    """One measurement, in this process."""
+    place = generated(folder, rows)
+    if what in PEERS:
+        return PEERS[what](place, TREES)
+    if what.startswith("memory-"):
+        return in_memory(place, what.removeprefix("memory-"), TREES)
+    return one(place, what, workers, TREES)
+
+
+def report(arguments: Any) -> str:
+    cells = []
+    with tempfile.TemporaryDirectory(dir=getattr(arguments, "scratch", None)) as folder:
+        for rows, what, workers in RUNS:
+            generated(Path(folder), rows)
+            found = apart(folder, str(rows), what, str(workers))
+            name = what.replace("sgbdt", "S-GBDT").replace("joint", "JointTree")
+            cells.append([f"{rows:,}", name, workers or "",
+                          *(f"{found[one]:.2f}" if one in found else "" for one in HEADS)])
+            print(*cells[-1], file=sys.stderr, flush=True)
+    return (f"## Tables in chunks\n\nRows of {FEATURES} float32 columns and two classes in Parquet "
+            f"files, chunks of 2^18 rows, {TREES} trees, after a first fit that makes the codes of "
+            "its bins. A fit without `dask` or `memory` runs on local workers. CPU seconds of all "
+            "workers together; memory is the largest of any worker. Each line is one run in a "
+            "process of its own.\n\n" + table(["rows", "what", "workers", *HEADS.values()], cells)
+            + "\n\nLightGBM and XGBoost (64 leaves or depth 6, 255 bins, two threads) search for "
+            "their splits; S-GBDT draws them. The comparison is of passes over the rows, not of "
+            "trees of equal worth. An empty line: the package is not installed.")
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))))

@@ -1,7 +1,4 @@
-"""Protecting tables of people, and looking one of them up: what it costs beside a ledger of rows.
-
-    python tests/bench/enrolling.py [--rows 10000000] [--people 1000000]
-"""
+"""Protecting tables of people, and looking one up: what it costs beside a ledger of rows."""
 
 from __future__ import annotations
 
@@ -10,23 +7,25 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measure import asked
+from measure import table
 
 import privledger as pl
 
 SCHEMA = pl.Schema("t", (pl.Column("x", "numeric", lower=-1.0, upper=1.0),))
 BUDGET, KEY = pl.Budget(1.0, 1e-6), b"k" * 32
 WIDE = pl.Gaussian(300.0)
-GOALS = {"whole numbers": 6.0, "texts": 10.0}
+GOALS = {"by row": 2.0, "whole numbers": 6.0, "texts": 10.0}
+ROWS, PEOPLE = 10_000_000, 1_000_000
 
 
-def protecting(folder: Path, rows: int, people: int) -> None:
+def protecting(folder: Path, rows: int, people: int) -> list[list[str]]:
     """CPU seconds of `protect` and of a question, for both kinds of ids, and by row."""
     draw = np.random.default_rng(0)
     ids = draw.integers(0, people, rows)
     X = {"x": draw.uniform(-1, 1, rows)}
     kinds = {"by row": None, "whole numbers": ids,
              "texts": np.array([f"m{one:07d}" for one in ids.tolist()], dtype=object)}
+    found = []
     for name, given in kinds.items():
         more = {} if given is None else {"unit": "person", "people_key": KEY}
         with pl.Ledger.create(folder / name, budget=BUDGET, filter="gdp", **more) as ledger:
@@ -37,12 +36,12 @@ def protecting(folder: Path, rows: int, people: int) -> None:
             with ledger.request(WIDE, data) as session:
                 session.release(WIDE, data.sum("x"))
             asked = time.process_time() - start
-        goal = f"<= {GOALS[name]:g} s" if name in GOALS else ""
-        print(f"| protect, {name} | {taken:.2f} s | {goal} |")
-        print(f"| one sum, {name} | {asked:.2f} s | |")
+        found += [[f"protect, {name}", f"{taken:.2f} s", f"{GOALS[name]:g} s"],
+                  [f"one sum, {name}", f"{asked:.2f} s", ""]]
+    return found
 
 
-def looking_up(folder: Path, people: int) -> None:
+def looking_up(folder: Path, people: int) -> list[str]:
     """Milliseconds of one person's record: 3 tables, 50 grants, of which 12 under a filter."""
     draw = np.random.default_rng(1)
     with pl.Ledger.create(folder / "l", budget=BUDGET, filter="gdp", unit="person",
@@ -65,15 +64,13 @@ def looking_up(folder: Path, people: int) -> None:
             start = time.perf_counter()
             opened.record(person=person)
             found.append(1000 * (time.perf_counter() - start))
-    print(f"| record of one person | {max(found):.1f} ms at most of 5 | <= 50 ms |")
+    return ["record of one person", f"{max(found):.1f} ms at most of 5", "50 ms"]
 
 
-def main() -> None:
-    given = asked(__doc__, rows=10_000_000, people=1_000_000)
+def report(_: object = None) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        protecting(Path(folder), given.rows, given.people)
-        looking_up(Path(folder), given.people)
-
-
-if __name__ == "__main__":
-    main()
+        rows = [*protecting(Path(folder), ROWS, PEOPLE), looking_up(Path(folder), PEOPLE)]
+    return (f"## People\n\n{ROWS:,} rows of {PEOPLE:,} people, one column, one core; CPU time of "
+            "`protect` with digests, roster and pieces on the disk. The record is one person's in "
+            f"a ledger of {PEOPLE:,} people, three tables and 50 grants, of which 12 under a "
+            "filter: wall time.\n\n" + table(["", "measured", "goal"], rows))

@@ -1,7 +1,4 @@
-"""Many owners in one process, with whole or shared noise, beside one table: Abalone, epsilon .54.
-
-    OMP_NUM_THREADS=1 python tests/bench/federated.py --data DIRECTORY_OF_DATA_SETS
-"""
+"""Many owners in one process, with whole or shared noise, beside one table of Abalone."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import asked, table
+from measure import table
 from privledger_learners import SGBDTRegressor
 from sklearn.model_selection import train_test_split
 
@@ -68,25 +65,21 @@ def fit(schema: pl.Schema, X: Any, y: Any, k: int, seed: int,
     return model(schema, seed).fit(federation.data), list(lines.values())
 
 
-def main() -> None:
-    arguments = asked(__doc__, data=(str,), fits=20, owners=[1, 5], noise=("local", "shared"))
-    schema, X, y = load(Path(arguments.data), "abalone")
+def beside(data: Path, noise: str, fits: int, owners: tuple[int, ...]) -> str:
+    """A table: what the owners' model scores, and what one table's does on the same splits."""
+    schema, X, y = load(data, "abalone")
     rows = []
-    for k in arguments.owners:
+    for k in owners:
         gaps, scores, lines = [], [], []
-        for seed in range(arguments.fits):
+        for seed in range(fits):
             train, test, known, told = train_test_split(X, y, test_size=0.2, random_state=seed)
             central = model(schema, seed).fit(train, known).score(test, told)
-            found, lines = fit(schema, train, known, k, seed, arguments.noise)
+            found, lines = fit(schema, train, known, k, seed, noise)
             scores.append(found.score(test, told))
             gaps.append(scores[-1] - central)
         rows.append([k, f"{np.mean(scores):.3f}", f"{np.mean(gaps):+.3f} ± {np.std(gaps):.3f}",
                      f"{np.mean([one.seconds for one in lines]):.2f}",
                      f"{max(one.down for one in lines) / 1e6:.2f}",
                      f"{max(one.up for one in lines) / 1e6:.2f}"])
-        print(table(["owners", "R2", "R2 less that of one table", "CPU s per owner",
-                     "MB down", "MB up"], rows), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return table(["owners", "R2", "R2 less that of one table, paired, with standard deviation",
+                  "CPU s an owner", "MB down", "MB up"], rows)

@@ -1,32 +1,31 @@
 """Errors of six questions, each at a fifth of epsilon, ours and those of other packages.
 
-    OMP_NUM_THREADS=1 PRIVLEDGER_DATA=DIRECTORY python tests/bench/summaries.py [--python PYTHON]
-        [--runs 200] [--keep]
-
-PYTHON is one that has opendp and diffprivlib; they are no dependencies of this project. Bounds,
+`--python summaries=PYTHON` names one that has opendp and diffprivlib; they are no dependencies of
+this project. Bounds,
 categories and edges are the same for all, and delta is 0. Where the error is that of one draw, it
 is the law's own standard deviation, and two packages of one law are level; others are measured,
-with their standard error. With --keep the tables become those of docs/ask-a-table.md and
-docs/benchmarks.md.
+with their standard error. Its first set is the table of
+docs/ask-a-table.md, too.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from attrs import frozen
-from measure import asked, table
+from measure import keep_part, table
 
 import privledger as pl
 
 HERE = Path(__file__).resolve().parent
 EPSILONS = (0.1, 1.0)
+RUNS = 60
 RANKS = (0.25, 0.5, 0.75)
 QUESTIONS = {"count": "number of rows", "sum": "sum of A", "mean": "mean of A by G",
              "quantile": "quartiles of B (rows off)", "histogram": "histogram of A, 12 intervals",
@@ -144,9 +143,10 @@ class Questions:
         return said
 
 
-def measured(python: str | None, runs: int, sets: tuple[AskedSet, ...] = SETS) -> list[list[str]]:
+def measured(folder: Path, python: str | None, runs: int,
+             sets: tuple[AskedSet, ...] = SETS) -> list[list[str]]:
     """Rows of a table: set, epsilon, package, then the error of every question."""
-    folder, rows = Path(os.environ["PRIVLEDGER_DATA"]), []
+    rows = []
     for one in sets:
         asked = Questions(one, folder)
         for epsilon in EPSILONS:
@@ -161,36 +161,26 @@ def measured(python: str | None, runs: int, sets: tuple[AskedSet, ...] = SETS) -
     return rows
 
 
-def main() -> None:
-    """Print the tables; keep them where that is asked for."""
-    told = asked(__doc__, python=str, runs=200, keep=False)
-    head = ["set", "epsilon", "package", *QUESTIONS.values()]
-    rows = measured(told.python, told.runs)
-    print(table(head, rows))
-    if told.keep:
-        sys.path.insert(0, str(HERE.parents[1]))
-        from tests.made_pages import keep, measured_parts, renew
-
-        told = ("Root mean square errors (`tests/bench/summaries.py --python PYTHON --keep`), "
-                "each question at a fifth of epsilon, delta 0, the same bounds, categories and "
-                "edges. Without ±: the law's own, exactly (one draw of Laplace noise, discrete in "
-                f"opendp); with it: of {told.runs} runs. Draws of quantiles are rarely off, and "
-                "then by many rows: ± 0 says that no run was. " + "; ".join(
-                    f"{one.name}: A {one.a}, B {one.b}, C {one.c}, G {one.by}" for one in SETS)
-                + ". ours and opendp: add_remove. diffprivlib: one row is replaced, which hides "
-                "less, and the number of rows is public to it: it cuts counts at it, and divides "
-                "by it. tmlt.analytics 0.21.0 installs beside Java 17 (a minute) and answers where "
-                "`PYSPARK_PYTHON` names its Python; a question takes seconds there, so it was "
-                "asked by `tests/bench/tumult.py`, eight times ([ask a table](ask-a-table.md)).")
-        own = [row for row in rows if row[0] == SETS[0].name]
-        turned = [list(one) for one in zip(*(row[3:] for row in own), strict=True)]
-        keep(measured_parts() | {"Summaries beside other packages": [
-            told, {"head": head, "rows": rows}], "Errors of summaries": [{
-                "head": ["question", *(f"{row[2]}, epsilon {row[1]}" for row in own)],
-                "rows": [[name, *line] for name, line in zip(
-                    QUESTIONS.values(), turned, strict=True)]}]})
-        renew()
-
-
-if __name__ == "__main__":
-    main()
+def report(arguments: Any) -> str:
+    pythons = dict(pair.split("=", 1) for pair in arguments.python)
+    if "summaries" not in pythons:
+        raise ModuleNotFoundError("name a Python with opendp and diffprivlib: "
+                                  "--python summaries=PYTHON")
+    rows = measured(Path(arguments.data), pythons["summaries"], RUNS)
+    own = [row for row in rows if row[0] == SETS[0].name]
+    turned = zip(*(row[3:] for row in own), strict=True)
+    keep_part("Errors of summaries", table(
+        ["question", *(f"{row[2]}, epsilon {row[1]}" for row in own)],
+        [[name, *line] for name, line in zip(QUESTIONS.values(), turned, strict=True)]))
+    return ("## Summaries beside other packages\n\nRoot mean square errors, each question at a "
+            "fifth of epsilon, delta 0, the same bounds, categories and edges. Without ±: the "
+            "law's own, exactly (one draw of Laplace noise, discrete in opendp); with it: of "
+            f"{RUNS} runs. Draws of quantiles are rarely off, and then by many rows: ± 0 says that "
+            "no run was. " + "; ".join(
+                f"{one.name}: A {one.a}, B {one.b}, C {one.c}, G {one.by}" for one in SETS)
+            + ". ours and opendp: add_remove. diffprivlib: one row is replaced, which hides less, "
+            "and the number of rows is public to it: it cuts counts at it, and divides by it. "
+            "tmlt.analytics 0.21.0 installs beside Java 17 (a minute) and answers where "
+            "`PYSPARK_PYTHON` names its Python; a question takes seconds there, so it was asked by "
+            "`tests/bench/tumult.py`, eight times ([ask a table](ask-a-table.md)).\n\n"
+            + table(["set", "epsilon", "package", *QUESTIONS.values()], rows))
