@@ -78,24 +78,29 @@ def exp_of(below: NDArray[np.signedinteger]) -> Floats:
     return found
 
 
+def logistic_scores() -> Ints:
+    """The scores of the logistic table, in steps, shape (2^18 + 1,)."""
+    return np.arange(-_EDGE, _EDGE + 1, 2**_COARSER, dtype=np.int32)
+
+
+def logistic_place(scores: Ints) -> Ints:
+    """Where a score is nearest in the logistic table; one beyond it is at its end."""
+    place = scores + np.int32(_EDGE + 2**_COARSER // 2)
+    place >>= _COARSER
+    return place.clip(0, 2 * _EDGE >> _COARSER, out=place)
+
+
 @lru_cache(maxsize=1)
 def logistic_table() -> Floats:
     """1 / (1 + exp(-s)) at s = (i - 2^17) 2^-13, in whole steps of 2^-20, shape (2^18 + 1,).
 
     At most 1.6e-5 from the logistic function of a score that is looked up at the nearest s.
     """
-    right = np.arange(0, _EDGE + 1, 2**_COARSER)
-    above = np.rint(CERTAIN / (1.0 + exp_of(right))) / CERTAIN
+    above = np.rint(CERTAIN / (1.0 + exp_of(logistic_scores()[2**17:]))) / CERTAIN
     above[-1] = 1.0
     table: Floats = np.concatenate([1.0 - above[:0:-1], above])
     table.setflags(write=False)
     return table
-
-
-def _logistic(scores: Ints) -> Floats:
-    place = scores + np.int32(_EDGE + 2**_COARSER // 2)
-    place >>= _COARSER
-    return logistic_table().take(place, mode="clip")
 
 
 def _softmax(columns: Sequence[Ints]) -> list[Floats]:
@@ -124,7 +129,7 @@ def means(loss: str, scores: Ints) -> list[Floats]:
         return _softmax(list(np.atleast_2d(scores.T)))
     column = scores if scores.ndim == 1 else scores[:, 0]
     if loss == "logistic":
-        return [_logistic(column)]
+        return [logistic_table().take(logistic_place(column))]
     if loss == "poisson":
         found = exp_of(np.maximum(HIGHEST * PER_UNIT - column, 0))
         return [np.divide(found, exponentials()[0][HIGHEST * 64], out=found)]

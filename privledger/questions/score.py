@@ -166,15 +166,15 @@ class Score:
             else:
                 here[...] = np.clip(here.astype(np.int64) + more, -MOST, MOST)
 
-    def of(self, rows: Rows) -> _Running:
+    def of(self, rows: Rows) -> ScoresSoFar:
         """Inside the guard: scores with every update applied, in place."""
         running = rows.cache.get(self)
         kept = None if running is not None or rows.keep is None else rows.keep.scores(self)
         if kept is not None and kept[0] <= len(self._updates) and kept[1].dtype == np.int32:
-            running = rows.cache[self] = _Running(kept[1], kept[0])
+            running = rows.cache[self] = ScoresSoFar(kept[1], kept[0])
         news = len(self._updates) > (running.applied if running is not None else -1)
         if running is None:
-            running = rows.cache[self] = _Running(self.begin(rows.n))
+            running = rows.cache[self] = ScoresSoFar(self.begin(rows.n))
         for cells, values in self._updates[running.applied :]:
             self.apply(running.scores, cells, values, rows)
             running.applied += 1
@@ -184,7 +184,7 @@ class Score:
 
 
 @define(eq=False)
-class _Running:
+class ScoresSoFar:
     """Scores of some records, int32, and how many updates are in them."""
 
     scores: NDArray[np.int32]

@@ -120,6 +120,14 @@ def square_norms(values: NDArray[np.float64], clip: float) -> NDArray[np.float64
     return total
 
 
+def whole_steps(values: NDArray[np.float64], grid: float, limit: float) -> NDArray[np.float64]:
+    """Contributions cut towards zero to whole grid steps, at most `limit` of them."""
+    steps = values * (1.0 / grid)
+    np.trunc(steps, out=steps)
+    # Whatever float did before: no coordinate is larger than the bound allows.
+    return np.clip(steps, -limit, limit, out=steps)
+
+
 def cell_sums(
     values: NDArray[np.float64] | None,
     grid: float,
@@ -147,10 +155,7 @@ def cell_sums(
         if here is not None and lanes > 1:
             here += _lanes(n_cells)[:len(here)]
         for place, column in enumerate(columns):
-            steps = column[at] * (1.0 / grid)
-            np.trunc(steps, out=steps)
-            # Whatever float did before: no coordinate is larger than the bound allows.
-            np.clip(steps, -limit, limit, out=steps)
+            steps = whole_steps(column[at], grid, limit)
             if here is None:
                 total[0, place] += int(steps.sum())
             else:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privledger as pl
-from privledger.questions import blocks, links, score, sums
+from privledger.questions import blocks, links, score, sums, two_classes
 from privledger.questions.blocks import clipped
 from privledger.questions.tallies import STEPS, of_gradient
 from privledger.tables.chunk import Rows
@@ -219,6 +219,67 @@ def test_a_run_at_a_time_gives_the_sums_of_the_whole(loss, seed, n, leaves, clip
         np.add.at(total, places, np.trunc(values.reshape(n, -1) / recipe.grid).astype(np.int64))
     for total, found in zip(exact, query.sketch(rows, state), strict=True):
         np.testing.assert_array_equal(total, found)
+
+
+@settings(max_examples=12, deadline=None)
+@given(data=st.data(), n=st.sampled_from([0, 1, 1500, blocks.RUN + 7]), spread=st.sampled_from(
+    [1.0, 9.0, 4000.0]), norm=st.sampled_from([1, 2]), clip=st.floats(1e-3, 2.0))
+def test_what_is_looked_up_is_what_the_blocks_say(data, n, spread, norm, clip):
+    """Of two classes, in the table's reach and beyond it, by one block or by two in any order."""
+    seed = data.draw(st.integers(0, 999))
+    rows = rows_of("logistic", seed, n)
+    if data.draw(st.booleans()) and n:
+        rows.target[0] = -1  # without a label
+    held = moved(pl.Dataset(SCHEMAS["logistic"], None), "logistic", seed, spread)
+    asked = [held.hessian(data.draw(st.none() | st.just(clip))),
+             held.gradient(clip, filtered=data.draw(st.booleans()))]
+    asked = data.draw(st.permutations(asked))[:data.draw(st.integers(1, 2))]
+    query = pl.Dataset(SCHEMAS["logistic"], None).query(
+        tuple(asked), Q.IntervalCells("x", (0.2, 0.4, 0.9)))
+    share = (1 / len(asked),) * len(asked) if len(asked) > 1 else ()
+    state = query.prepare(pl.Gaussian(data.draw(st.sampled_from([1.0, 500.0])), share) if norm == 2
+                          else pl.Laplace(1.0 + clip, 10.0), "add_remove")
+    found = []
+    for pays in (math.inf, 0):
+        two_classes._table.cache_clear()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(two_classes, "_PAYS", pays)
+            found.append(query.sketch(rows, state))
+    assert two_classes._table.cache_info().currsize == 1
+    for one, other in zip(*found, strict=True):
+        assert other.dtype == np.int64
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_largest_sums_of_a_run_are_kept_apart():
+    """Full contributions of one sign, all in one cell: neither half reaches into the other."""
+    n = 2 * blocks.RUN + 3
+    for first in (-1, 1):
+        for last in (-1, 1):
+            steps = np.full(2 * (2**18 + 1), (first << 52) + (last << 20), dtype=np.int64)
+            found = two_classes._added(steps, np.zeros(n, np.int32), np.zeros(n, np.int32),
+                                       np.zeros(n, np.uint8), 3, 2)
+            assert [one[:, 0].tolist() for one in found] == [
+                [first * n << 20, 0, 0], [last * n << 20, 0, 0]]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_table_is_made_for_two_classes_once_it_pays(loss):
+    """And of one score only: others are added up as they were."""
+    two_classes._table.cache_clear()
+    data, rows = pl.Dataset(SCHEMAS[loss], None), rows_of(loss, 3)
+    one, other = (moved(data, loss) for _ in range(2))
+    for asked, known in (((one.hessian(), one.gradient(0.5)), loss == "logistic"),
+                         ((one.hessian(), other.gradient(0.5)), False),
+                         ((Q.Ones(), one.gradient(0.5)), False)):
+        query = data.query(asked, Q.IntervalCells("x", (0.5,)))
+        state = query.prepare(pl.Gaussian(2.0, (0.5, 0.5)), "add_remove")
+        for pays in (math.inf, 1):
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(two_classes, "_PAYS", pays)
+                found = two_classes.looked_up(asked, state.recipes, 2, rows,
+                                              query.cells.index(rows), query.cell_count)
+            assert (found is not None) == (known and pays == 1)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

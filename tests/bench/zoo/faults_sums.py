@@ -104,8 +104,8 @@ FAULTS: tuple[Fault, ...] = (
         "A record adds two to a count whose noise is for one."),
     Fault(
         "rounded-away-from-zero", "rounding", SUMS,
-        "            np.trunc(steps, out=steps)\n",
-        "            steps = np.sign(steps) * np.ceil(np.abs(steps))\n",
+        "    np.trunc(steps, out=steps)\n",
+        "    steps = np.sign(steps) * np.ceil(np.abs(steps))\n",
         "sgbdt-classes", (LOCK,),
         "Contributions grow to the next grid step, past the clip that noise is scaled to."),
     Fault(
