@@ -153,7 +153,7 @@ def cell_sums(
     for at in runs(n_rows, max(RUN, 4 * n_cells)):
         here = None if cells is None else cells[at].astype(np.intp)
         if here is not None and lanes > 1:
-            here += _lanes(n_cells)[:len(here)]
+            here += lanes_of(n_cells, lanes)[:len(here)]
         for place, column in enumerate(columns):
             steps = whole_steps(column[at], grid, limit)
             if here is None:
@@ -169,9 +169,9 @@ _LANES, _LANED = 8, 1 << 10
 
 
 @lru_cache(maxsize=4)
-def _lanes(n_cells: int) -> NDArray[np.intp]:
-    """Where the sums of each record of a run begin, shape (RUN,)."""
-    return np.tile(np.arange(_LANES, dtype=np.intp) * n_cells, RUN // _LANES)
+def lanes_of(n_cells: int, lanes: int) -> NDArray[np.intp]:
+    """Where the sums of each record of a run begin, `lanes` of each cell in turn, shape (RUN,)."""
+    return np.tile(np.arange(lanes, dtype=np.intp) * n_cells, RUN // lanes)
 
 
 def add_noise(

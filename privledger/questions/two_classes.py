@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from privledger.questions.blocks import RUN, Block, runs, target_of
 from privledger.questions.links import logistic_place, logistic_scores
 from privledger.questions.score import Gradient, Hessian, Score, ScoresSoFar
-from privledger.questions.sums import Recipe, whole_steps
+from privledger.questions.sums import Recipe, lanes_of, whole_steps
 from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns
 
 Curve: TypeAlias = Gradient | Hessian
 
-_EACH = 1 << 10  # records of a run that one sum takes: each cell has several, in turn
-_MOST_STEPS = 1 << 20  # of a record: sums of so many stay within 2^30, and two fit one number
+_LANES = RUN >> 10  # sums of each cell, in turn: of a run one takes at most 2^10 records
+_MOST_STEPS = 1 << 20  # of a record: such sums stay within 2^30, and two fit one number
 _MOST_CELLS = 1 << 9
 _PAYS = 1 << 20  # records to look at before a table pays
 
@@ -101,21 +101,15 @@ def _added(steps: NDArray[np.int64], scores: NDArray[np.int32], target: NDArray[
            cells: NDArray[Any], n_cells: int, n_blocks: int) -> tuple[NDArray[np.int64], ...]:
     places = np.int32(len(steps) // 2)
     total = np.zeros((2, n_cells), dtype=np.int64)
-    lanes = _lanes(n_cells)
+    lanes = lanes_of(n_cells, _LANES)
     for at in runs(len(scores)):
         place = logistic_place(scores[at])
         place += (target[at] == 1) * places
         here = cells[at].astype(np.intp)
         here += lanes[:len(here)]
-        sums = np.zeros((RUN // _EACH, n_cells), dtype=np.int64)
+        sums = np.zeros((_LANES, n_cells), dtype=np.int64)
         np.add.at(sums.reshape(-1), here, steps.take(place))
         last = sums.astype(np.int32)  # modulo 2^32, and within 2^30 of zero
         total[1] += last.sum(axis=0, dtype=np.int64)
         total[0] += ((sums - last) >> 32).sum(axis=0)
     return tuple(total[2 - n_blocks:, :, None])
-
-
-@lru_cache(maxsize=4)
-def _lanes(n_cells: int) -> NDArray[np.intp]:
-    """Where the sums of each record of a run begin, shape (RUN,)."""
-    return np.tile(np.arange(RUN // _EACH, dtype=np.intp) * n_cells, _EACH)
