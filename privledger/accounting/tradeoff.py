@@ -21,7 +21,6 @@ from privledger.accounting.convert import delta_from_rdp, delta_from_zcdp
 from privledger.accounting.cost import Cost
 from privledger.accounting.curve import RdpCurve
 from privledger.accounting.gaussian import delta_from_mu
-from privledger.accounting.moments import Array
 from privledger.errors import UnsupportedNode
 from privledger.rounding import count, multiply_up, non_negative, probability, up
 
@@ -200,22 +199,34 @@ def _lower(most: float, delta: Bound) -> Bound:
     return lambda epsilon: min(most, delta(epsilon))
 
 
-def _allowed(wrong: float, right: float, orders: Array, bounds: Array) -> bool:
-    """Whether no order's bound rules out that yes has these two probabilities."""
-    if right >= 1:
-        return bool(wrong >= 1)  # a finite bound: what is sure in one world is in the other
-    logs = np.log(wrong), np.log(right), np.log1p(-wrong), np.log1p(-right)
-    slack = 1e-14 * (orders * sum(abs(each) for each in logs) + 1) / (orders - 1)
-    for a, b, no_a, no_b in (logs, (logs[1], logs[0], logs[3], logs[2])):
-        lost = np.logaddexp(orders * b + (1 - orders) * a, orders * no_b + (1 - orders) * no_a)
-        if np.any(lost / (orders - 1) > bounds * (1 + 1e-13) + slack):
-            return False
-    return True
+@lru_cache(maxsize=64)
+def _logs(chance: float) -> tuple[float, float]:
+    return np.log(chance), np.log1p(-chance)
+
+
+def _allowing(orders: Sequence[float], bounds: Sequence[float]) -> Callable[[float, float], bool]:
+    """Whether no order's bound rules out that yes has two probabilities, the second not smaller."""
+    one = len(orders) == 1  # numbers are faster than arrays of one, and round alike
+    order = orders[0] if one else np.array(orders)
+    less, more, most = 1 - order, order - 1, (bounds[0] if one else np.array(bounds)) * (1 + 1e-13)
+
+    def allowed(wrong: float, right: float) -> bool:
+        if right >= 1:
+            return bool(wrong >= 1)  # a finite bound: what is sure in one world is in the other
+        (a, no_a), (b, no_b) = _logs(wrong), _logs(right)
+        slack = 1e-14 * (order * (abs(a) + abs(b) + abs(no_a) + abs(no_b)) + 1) / more
+        for p, q, no_p, no_q in ((a, b, no_a, no_b), (b, a, no_b, no_a)):
+            lost = np.logaddexp(order * q + less * p, order * no_q + less * no_p)
+            if (lost / more > most + slack).any():
+                return False
+        return True
+
+    return allowed
 
 
 def _renyi_hits(orders: Sequence[float], bounds: Sequence[float]) -> Bound:
     """The largest probability of yes that every order allows, by halving; from above."""
-    order, bound = np.array(orders), np.array(bounds)
+    allowed = _allowing(orders, bounds)
 
     @lru_cache(maxsize=4096)
     def hits(wrong: float) -> float:
@@ -226,14 +237,14 @@ def _renyi_hits(orders: Sequence[float], bounds: Sequence[float]) -> Bound:
         step = 1e-3
         while high < 36:
             high = low + step
-            if not _allowed(wrong, _logistic(high), order, bound):
+            if not allowed(wrong, _logistic(high)):
                 break
             low, step = high, 2 * step
         else:
             return 1.0
         for _ in range(40):
             middle = 0.5 * (low + high)
-            if _allowed(wrong, _logistic(middle), order, bound):
+            if allowed(wrong, _logistic(middle)):
                 low = middle
             else:
                 high = middle
@@ -245,11 +256,11 @@ def _renyi_hits(orders: Sequence[float], bounds: Sequence[float]) -> Bound:
 def _renyi_distance(orders: Sequence[float], bounds: Sequence[float]) -> float:
     """The largest b - a that every order allows: at a = 1 - b, since what is allowed is convex,
     and unchanged when yes and no, and the two worlds, change places."""
-    order, bound = np.array(orders), np.array(bounds)
+    allowed = _allowing(orders, bounds)
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = 0.5 * (low + high)
-        if _allowed(0.5 * (1 - middle), 0.5 * (1 + middle), order, bound):
+        if allowed(0.5 * (1 - middle), 0.5 * (1 + middle)):
             low = middle
         else:
             high = middle

@@ -56,6 +56,7 @@ T = TypeVar("T")
 _CHARGING: ContextVar[bool] = ContextVar("charging", default=False)
 _OWN: ContextVar[bool] = ContextVar("own", default=False)
 _PLAIN = (float, int, str, bool, type(None))
+_LONG = 1000  # nodes of a plan, of which one copy is kept
 
 
 @contextmanager
@@ -104,11 +105,13 @@ def own_copy(node: Node) -> Node:
     return _copied(node, {})  # type: ignore[no-any-return]
 
 
-def _copied(value: Any, known: dict[int, Any]) -> Any:
+def _copied(value: Any, known: dict[int, Any], *, afresh: bool = False) -> Any:
     """One frame for each level: a plan may be nested as deeply as Python goes."""
     kind = type(value)
     if kind in _PLAIN:
         return value
+    if kind is Sequential and not afresh and len(value.nodes) >= _LONG:
+        return _long_copy(_Key(value))
     row = row_of(value)
     if row is None:
         raise InvalidPlan("node", kind.__name__, "made of nodes and plain values")
@@ -126,6 +129,13 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
             given[one.alias] = inside
         known[id(value)] = kind(**given)
     return known[id(value)]
+
+
+@lru_cache(8)
+def _long_copy(key: _Key) -> Node:
+    """Of a plan that nodes are appended to: made once, as long as it equals what it was made of."""
+    key.node = _copied(key.node, {}, afresh=True)
+    return key.node
 
 
 def remembered(most: int) -> Callable[[Callable[Concatenate[Node, P], T]],

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import privledger as pl
+from privledger.graph import fold
 from tests.all_cases import all_cases
 from tests.worlds import refused
 
@@ -136,3 +137,25 @@ def test_one_of_costs_its_dearest_member(relation):
     for delta in (1e-3, 1e-6):
         worst = max(pl.epsilon(member, delta, relation) for member in node.nodes)
         assert pl.epsilon(node, delta, relation) >= worst * (1 - 1e-12)
+
+
+def test_a_long_plan_that_grows_is_copied_once_until_it_changes(monkeypatch):
+    """Each appended node costs what is new; a member that was changed in place is seen."""
+    calls, copied = [], fold._copied
+    monkeypatch.setattr(fold, "_copied", lambda *given, **named: (
+        calls.append(1), copied(*given, **named))[1])
+    first = pl.Gaussian(2.0**61)  # of one hash with 1.0
+    plan = pl.Sequential([first, *(pl.Gaussian(1000.0 + place) for place in range(1500))])
+    flat = [*plan.nodes]
+    for step in range(3):
+        flat.append(pl.Gaussian(60.0 + step))
+        plan = pl.Sequential([plan, flat[-1]])
+        calls.clear()
+        assert pl.epsilon(plan, 1e-6) == pytest.approx(
+            pl.epsilon(pl.Sequential(flat), 1e-6), rel=1e-12)
+        assert pl.epsilon(plan, 1e-5) < pl.epsilon(plan, 1e-6)
+    calls.clear()
+    before = pl.epsilon(pl.Sequential([plan, pl.Gaussian(70.0)]), 1e-6)
+    assert len(calls) < 30 and before < 1
+    object.__setattr__(first, "noise_multiplier", 1.0)
+    assert pl.epsilon(pl.Sequential([plan, pl.Gaussian(70.0)]), 1e-6) > 4

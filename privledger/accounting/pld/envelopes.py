@@ -272,14 +272,18 @@ def _within(beta: Array, known: Array, bend: Array, wide: float) -> Array:
 # --- Many choices of one range.
 
 
+@lru_cache(maxsize=1024)
 def choices(losses: Losses) -> tuple[float, int] | None:
     """The range and the number of choices, where nothing else is in a node; on a Poisson sample
     each has no wider range."""
-    found = list(_choices(losses.remove, 1))
-    if not losses.symmetric and found != list(_choices(losses.add, 1)):
+    found: list[tuple[float, int]] = []
+    for eta, count in _choices(losses.remove, 1):
+        found.append((eta, count))
+        if not eta == found[0][0] < math.inf:
+            return None
+    if not found or (not losses.symmetric and found != list(_choices(losses.add, 1))):
         return None
-    return (found[0][0], sum(count for _, count in found)) if found and all(
-        eta == found[0][0] < math.inf for eta, _ in found) else None
+    return found[0][0], sum(count for _, count in found)
 
 
 def _choices(lane: Lane, times: int) -> Iterator[tuple[float, int]]:
