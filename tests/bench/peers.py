@@ -205,10 +205,10 @@ def report(arguments: Any) -> str:
     return ("## Beside other packages\n\nOur defaults (`AutoClassifier`, `AutoRegressor`; delta "
             f"{DELTA:g}, and delta 0) and other packages on the same splits: three quarters of the "
             f"rows to learn from, {SEEDS} seeds (fewer for MST), mean ± standard error. All take "
-            "bounds, categories and the number of rows as public, and run with their defaults: "
+            "bounds, categories and the number of rows as public, and run with their defaults. They are "
             "interpret 0.7.8 (DP-EBM), diffprivlib 0.6.5 with scikit-learn 1.4.2, and "
-            "smartnoise-synth (MST at 32 equal bins, followed by histogram gradient boosting on as "
-            "many made-up rows). Each lives in an environment of its own: `--python DP-EBM=... "
+            "smartnoise-synth: MST at 32 equal bins, followed by histogram gradient boosting on as "
+            "many made-up rows. Each lives in an environment of its own: `--python DP-EBM=... "
             "diffprivlib=... MST=...`; where none is named, its earlier figures stand. `-`: the "
             "package has no learner for the task, or was not run; regressions of diffprivlib lose "
             "to the mean, and a fit of MST takes 20 to 90 s.\n\n" + "\n\n".join(
