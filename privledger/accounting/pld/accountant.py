@@ -109,37 +109,44 @@ def profile(composed: Composed, *, upper: bool) -> Profile:
     """Suffix sums rounded up (`upper`) or down."""
     lattice = composed.lattice
     tilt, step = lattice.tilt, lattice.step
-    grid = step * (lattice.first + np.arange(lattice.size, dtype=np.float64))
-    offset = grid - lattice.centre
+    grid = np.arange(lattice.first, lattice.first + lattice.size, dtype=np.float64)
+    grid *= step  # in place, here and below: a page that is touched first costs more than a sum
+    start = int(np.searchsorted(grid, lattice.centre - _REACH / tilt)) if tilt else 0
     # Beyond the largest possible sum there is only noise and what wrapped in.
-    possible = lattice.first + np.arange(lattice.size) <= composed.highest
-    seen = (tilt * offset >= -_REACH) & possible
-    if not bool(seen.any()):
-        seen = tilt * offset >= -_REACH
-    least = -math.inf if composed.whole and bool(seen[0]) else float(grid[seen][0])
     bounded = composed.highest < lattice.first + lattice.size
-    most = float(grid[seen][-1]) if bounded else math.inf
-    wrapped = np.where(lattice.first + np.flatnonzero(seen) < composed.fair,
-                       composed.wrapped, composed.around)
-    grid, offset, tilted = grid[seen], offset[seen], composed.tilted[seen]
-    mass = np.maximum(tilted, 0.0) + composed.error if upper else np.maximum(
-        tilted - composed.error, 0.0)
-    weight = mass * np.exp(-tilt * offset)
-    rising = np.cumsum(weight[::-1])[::-1]
+    stop = max(composed.highest + 1 - lattice.first, 0) if bounded else lattice.size
+    seen = slice(start, stop if start < stop else None)
+    grid, tilted = grid[seen], composed.tilted[seen]
+    least = -math.inf if composed.whole and not start else float(grid[0])
+    most = float(grid[-1]) if bounded else math.inf
+    weight = grid - lattice.centre
+    weight *= -tilt
+    np.exp(weight, out=weight)
+    if upper:
+        mass = np.maximum(tilted, 0.0)
+        mass += composed.error
+    else:
+        mass = tilted - composed.error
+        np.maximum(mass, 0.0, out=mass)
+    weight *= mass
+    rising = np.cumsum(weight[::-1], out=mass)[::-1]
     falling = discounted(weight, step)
     slack = 4e-16 * (len(grid) + 16 + tilt * abs(lattice.centre))
     sign = 1.0 if upper else -1.0
     log_scale = composed.log_moment - tilt * lattice.centre
     log_scale += sign * composed.log_slack
     log_scale += sign * 4e-16 * (8 + abs(composed.log_moment) + tilt * abs(lattice.centre))
-    rising, falling = rising * (1 + sign * slack), falling * (1 - sign * slack)
+    rising *= 1 + sign * slack
+    falling *= 1 - sign * slack
     if upper:
         extra = composed.infinite + composed.beyond
     else:
         # Wrapped mass weighs at most max(exp(-tilt x) (1 - exp(-x))) beyond the band's start.
-        most = 1.0 if tilt == 0 else math.exp(tilt * math.log(tilt / (tilt + 1))
-                                              - math.log(tilt + 1))
-        rising = rising - wrapped * most * np.exp(-tilt * (offset - step))
+        heaviest = 1.0 if tilt == 0 else math.exp(tilt * math.log(tilt / (tilt + 1))
+                                                  - math.log(tilt + 1))
+        far = np.arange(len(grid)) < composed.fair - lattice.first - start
+        wrapped = np.where(far, composed.wrapped, composed.around)
+        rising -= wrapped * heaviest * np.exp(-tilt * (grid - lattice.centre - step))
         extra = 0.0
     return Profile(grid, rising, falling, log_scale, extra, least, most,
                    composed.offset + sign * composed.blur, upper)

@@ -85,7 +85,7 @@ def compose(items: Sequence[tuple[Masses, int]], lattice: Lattice,
         log_slack += count * 16 * UNIT * (2 + abs(log_total))
         value = _rfft(tilted)
         off = _fft_error(size) * math.sqrt(size) * float(np.sqrt(np.dot(tilted, tilted)))
-        reach = np.sqrt(value.real**2 + value.imag**2) + off
+        reach = _sizes(value, off)
         log_reach += count * np.log(reach)
         finer = _finer(tilted, count, reach) if few else None
         if finer is None:
@@ -166,8 +166,7 @@ class _Knots:
 
     def reach(self, knot: int) -> Array:
         """Bound on the size of a knot's transform at each frequency."""
-        value = self.value[knot]
-        return np.asarray(np.sqrt(value.real**2 + value.imag**2) + self.off[knot])
+        return _sizes(self.value[knot], self.off[knot])
 
     def log_reach(self, group: Blended, parts: list[_Part]) -> Array:
         """Log of a bound on the size of all items' product; each band's part is added."""
@@ -229,7 +228,8 @@ def _forward_error(parts: Sequence[_Part], log_reach: Array, size: int) -> float
     product of reaches of at most 1 + error, is bounded by 1.01 instead. Powers computed apart
     have relative errors at each frequency.
     """
-    full = np.exp(np.minimum(log_reach, 1.0))
+    full = np.minimum(log_reach, 1.0)
+    np.exp(full, out=full)
     squared = sum(part.count for part in parts if part.relative is None) + len(parts)
     total = 8 * UNIT * squared * 2 * float(full.sum())
     for part in parts:
@@ -241,6 +241,15 @@ def _forward_error(parts: Sequence[_Part], log_reach: Array, size: int) -> float
     return 1.01 * total / size + math.exp(_VANISHING)
 
 
+def _sizes(value: NDArray[np.complex128], off: float) -> Array:
+    """Bound on the size of numbers that are each off by `off` at most."""
+    found = value.real**2
+    found += value.imag**2
+    np.sqrt(found, out=found)
+    found += off
+    return np.asarray(found)
+
+
 def _rfft(values: Array) -> NDArray[np.complex128]:
     from scipy.fft import rfft
 
@@ -250,7 +259,7 @@ def _rfft(values: Array) -> NDArray[np.complex128]:
 def _irfft(values: NDArray[np.complex128], size: int) -> Array:
     from scipy.fft import irfft
 
-    return np.asarray(irfft(values, size))
+    return np.asarray(irfft(values, size, overwrite_x=True))
 
 
 def _fft_error(size: int) -> float:
@@ -277,14 +286,16 @@ def _tilt(masses: Masses, lattice: Lattice) -> tuple[Array, float, float]:
         folded[place:place + room] += weighted[done:done + room]
         done, place = done + room, 0
     mean = masses.first + float(np.dot(weighted, np.arange(len(weighted)))) / total
-    return folded / total, peak + math.log(total), mean * lattice.step
+    folded /= total
+    return folded, peak + math.log(total), mean * lattice.step
 
 
 def _power(value: NDArray[np.complex128], count: int, reach: Array) -> NDArray[np.complex128]:
     """value**count by squaring; what becomes smaller than exp(-90) is zero already."""
     if count == 1:
         return value
-    base = np.where(count * np.log(reach) < _VANISHING, 0, value)
+    kept = np.flatnonzero(count * np.log(reach) >= _VANISHING)
+    base = value[kept]
     result: NDArray[np.complex128] | None = None
     while count:
         if count & 1:
@@ -293,7 +304,9 @@ def _power(value: NDArray[np.complex128], count: int, reach: Array) -> NDArray[n
         if count:
             base = base * base
     assert result is not None
-    return result
+    power = np.zeros_like(value)
+    power[kept] = result
+    return power
 
 
 @frozen(eq=False)

@@ -123,9 +123,13 @@ def discounted(weight: Array, step: float) -> Array:
     carried = 0.0
     for start in range((len(weight) - 1) // size * size, -1, -size):
         block = weight[start:start + size]
-        grow = np.exp(step * np.arange(len(block)))
-        inside = np.cumsum((block / grow)[::-1])[::-1] * grow
-        # exp(-(len - i) step) carries what lies beyond the block.
-        result[start:start + size] = inside + carried * (grow / grow[-1]) * math.exp(-step)
+        grow = np.arange(len(block), dtype=np.float64)
+        grow *= step
+        np.exp(grow, out=grow)
+        inside = np.divide(block, grow, out=result[start:start + size])
+        np.cumsum(inside[::-1], out=inside[::-1])
+        inside *= grow
+        if carried:  # exp(-(len - i) step) of what lies beyond the block
+            inside += carried * (grow / grow[-1]) * math.exp(-step)
         carried = float(result[start])
     return result

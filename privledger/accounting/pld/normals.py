@@ -85,13 +85,13 @@ class Nodes:
         block = math.isqrt(many - 1) + 1
         near = _turns(spacing * self.loss, block)
         far = _turns(spacing * block * self.loss, -(-many // block))
-        weighted = far * self.weight
-        both = weighted.sum(axis=1)[:, None] + (near * self.weight).sum(axis=1)
+        far *= self.weight
+        both = far.sum(axis=1)[:, None] + np.array([(row * self.weight).sum() for row in near])
         # In parts so small that BLAS starts no threads, which wait for each other.
         width = max(64, _ONE_THREAD // (len(near) * len(far)))
         for start in range(0, len(self.loss), width):
             part = slice(start, start + width)
-            both += weighted[:, part] @ near[:, part].T
+            both += far[:, part] @ near[:, part].T
         return np.asarray(both.ravel()[:many])
 
 
