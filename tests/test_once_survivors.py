@@ -27,11 +27,14 @@ from privledger.graph import to_json
 from privledger.guard import session as closing
 from privledger.guard.service import Request
 from privledger.ledger import audit
+from privledger.ledger.auditing import STATES
 from privledger.ledger.codec import decode
 from privledger.ledger.entries import make_entry
 from privledger.ledger.events import Released, ReleasedNode
 from privledger.ledger.filters import fixed_filter
+from privledger.ledger.history import History
 from privledger.ledger.rules import RULES, SCOPES, Rule, origins_of
+from privledger.ledger.state import State
 from privledger.ledger.view import lines_of
 from privledger.ledger.view_records import SpendLine
 from privledger.reports import ledger_report
@@ -39,6 +42,8 @@ from privledger.reports.risk import _line
 from privledger.storage import MemoryStore
 from privledger.storage.place import Place
 from tests import house
+from tests.bodies import lines_of as lines_of_ledger
+from tests.bodies import stored
 from tests.worlds import protected, refused, schema_of, together
 
 X = schema_of("s", {"x": (0.0, 1.0)})
@@ -153,6 +158,55 @@ def test_a_rule_that_cannot_finish_is_a_finding_about_no_entry(monkeypatch):
     (found,) = audit(store)
     assert (found.rule, found.position) == (SCOPES, -1)
     assert "too malformed" in found.message and "RuntimeError" in found.message
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, RecursionError, pl.errors.LedgerCorrupt])
+def test_a_history_that_cannot_be_folded_at_some_entry_is_a_finding(monkeypatch, error):
+    """Whatever an edited entry makes of the state, and at whichever entry: no audit is clean."""
+    store = spent_ledger()._history.store
+    for at in range(len(store.read())):
+        def take(state, entry, at=at, own=State.take):
+            if entry.position == at:
+                raise error("of an entry")
+            own(state, entry)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(State, "take", take)
+            assert STATES in {found.rule for found in audit(store)}, at
+
+
+def lived_lines():
+    ledger, data = protected(pl.Budget(1.0, 1e-6), {"x": [0.5]}, X, filter="gdp", name="people")
+    ledger.open_scope(pl.IndividualFilter("gdp", 1e-3), name="s")
+    with ledger.request(pl.Gaussian(9.0), data) as session:
+        session.release(pl.Gaussian(9.0), data.count())
+    return lines_of_ledger(ledger)
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda lines, at: lines.insert(len(lines), lines.pop(at["filter"])), "fixed"),
+    (lambda lines, at: lines.append(lines[at["filter"]]), "fixed twice"),
+    (lambda lines, at: lines.append(lines[at["scope"]]), "scope opened twice"),
+    (lambda lines, at: lines[at["created"]][1].update(unit="person", key_check=None), "people"),
+    (lambda lines, at: lines[at["granted"]][1].update(units=-1), "less than nothing"),
+    (lambda lines, at: lines[at["granted"]][1].update(window="w"), "another window")])
+def test_what_no_ledger_writes_is_found_and_adds_up_to_nothing(change, said):
+    """With hashes that are right: the one history is refused by who folds it, and by an audit."""
+    assert audit(stored(*lived_lines())) == []
+    lines = lived_lines()
+    change(lines, {kind: place for place, (kind, _) in enumerate(lines)})
+    store = stored(*lines)
+    assert any(said in found.message for found in audit(store)), audit(store)
+    with pytest.raises(pl.errors.LedgerCorrupt):
+        History(store).refresh()
+
+
+@pytest.mark.parametrize("promise", [None, 1.0, (1.0, 1e-6), {"epsilon": 1.0}, "1",
+                                     SimpleNamespace(epsilon=1.0, delta=0.0, failure=0.0)])
+def test_what_is_no_budget_makes_no_ledger(tmp_path, promise):
+    for make in (pl.Ledger.create, pl.Ledger.open_or_create):
+        refused(pl.InvalidValue, lambda make=make: make(tmp_path / "l", budget=promise))
+    assert not list(tmp_path.iterdir())
 
 
 def test_too_many_different_pairs_are_rounded_up_to_few():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 import privledger as pl
-from privledger_learners.estimator import check_number, spelling
+from privledger_learners.estimator import check_number
 
 Weights = str | Sequence[float] | Mapping[object, float] | None
 _ASKED = "None, balanced, a number for each class, or a dict of all classes"
@@ -19,10 +19,10 @@ def class_numbers(given: Weights, schema: pl.Schema) -> np.ndarray:
     Raises:
         InvalidValue: not a number above 0 for each class and for nothing else.
     """
-    classes = [spelling(label) for label in schema.target.categories]
+    classes = [pl.plugins.label_key(label) for label in schema.target.categories]
     values: Sequence[float] | np.ndarray
     if isinstance(given, Mapping):
-        named = {spelling(label): value for label, value in given.items()}
+        named = {pl.plugins.label_key(label): value for label, value in given.items()}
         if sorted(named) != sorted(classes) or len(named) != len(given):
             raise pl.InvalidValue("class_weight", given, _ASKED)
         values = [named[label] for label in classes]

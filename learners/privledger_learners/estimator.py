@@ -325,16 +325,9 @@ def sorted_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def as_labels(y: Any, classes: np.ndarray) -> np.ndarray:
     """`y` with every label that is another spelling of a class replaced by that class."""
     given = np.asarray(y)
-    if given.ndim != 1 or (given.dtype.kind == classes.dtype.kind and given.dtype != object):
+    if given.ndim != 1 or (given.dtype.kind == classes.dtype.kind and given.dtype.kind in "biuf"):
         return given
-    known = {spelling(label): label for label in classes.tolist()}
-    matched = [known.get(spelling(label)) for label in given.tolist()]
+    known = {pl.plugins.label_key(label): label for label in classes.tolist()}
+    matched = [known.get(pl.plugins.label_key(label)) for label in given.tolist()]
     return given if any(label is None for label in matched) else np.array(
         matched, dtype=classes.dtype)
-
-
-def spelling(label: Any) -> str:
-    """One text for 1, 1.0 and "1": a schema's categories may be written in each way."""
-    if isinstance(label, float) and label.is_integer():
-        return str(int(label))
-    return str(label)

@@ -123,9 +123,11 @@ class Refusal:
 
 
 def own_epsilon(node: Node, rule: FilterRule, relation: str) -> float | None:
-    """Epsilon of a plan by itself at the budget's delta, where a filter books more than that."""
+    """Epsilon of a plan by itself at the budget's delta, where a filter books more than that and
+    the plan's own delta is below it."""
     checked = check_relation(relation)
-    if rule.kind == "basic" or cost_of(node, checked).mu_squared is not None:
+    cost = cost_of(node, checked)
+    if rule.kind == "basic" or cost.mu_squared is not None or cost.failure >= rule.budget.delta:
         return None
     return certify(node, rule.budget.delta, checked).epsilon
 

@@ -16,7 +16,7 @@ from privledger.numerals import nearest, upward
 from privledger.plugins import intervals
 from privledger.plugins.holdout import Holdout
 from privledger.tables.person_keys import passing_people_key
-from privledger.tables.schema import Schema
+from privledger.tables.schema import Schema, label_key
 
 # What a learner plugin is: an estimator that can say its price before it sees data.
 
@@ -213,5 +213,5 @@ def offered(name: str) -> Any:
 
 
 __all__ = ["ClaimStep", "Holdout", "Learner", "LearnerInfo", "PrivateScore", "configured",
-           "find_learner", "intervals", "is_shipped", "learner_names", "load_learner",
-           "passing_people_key", "upward"]
+           "find_learner", "intervals", "is_shipped", "label_key", "learner_names",
+           "load_learner", "passing_people_key", "upward"]

@@ -193,7 +193,7 @@ def days(values: Any, column: Column) -> NDArray[np.float64] | None:
         if held.dtype.kind not in "OU" or not any(
                 isinstance(one, datetime.date | np.datetime64 | str) for one in held.tolist()):
             return None
-        return np.array([_days_of(one, first, column) for one in held.tolist()])
+        return np.array([_days_of(one, first, column) for one in held.tolist()], dtype=np.float64)
     if family(array.type) == "number":
         return None
     import pyarrow as pa

@@ -166,7 +166,7 @@ def test_the_ledger_s_own_policy_counts(as_json, tmp_path, run_file, policy, cal
     "windows = 'a'", "windows = ['']", "require_receipt = 1", "data = 3", "data.a = 3",
     "[policy.data.a]\nmax_epsilon = 1", "[policy.data.a]\nmax_epsilon = 0\nmax_delta = 0",
     "[policy.data.a]\nmax_epsilon = 1\nmax_delta = 0\nmore = 1", "relation = []\nx = 1",
-    "relation = ['any']", "relation = 3"])
+    "relation = ['any']", "relation = 3", "[other]\nmax_epsilon = 1"])
 def test_a_policy_that_cannot_be_understood_is_2(call, ledger_file, policy, line):
     policy.write_text(policy.read_text() + line + "\n", encoding="utf-8")
     page = call("check", ledger_file, "--policy", policy)

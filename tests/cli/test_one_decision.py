@@ -11,6 +11,7 @@ from privledger_learners import JointTreeClassifier
 import privledger as pl
 from privledger.cli import main
 from privledger.ledger.view_timeline import timeline
+from privledger.reports.pricing import price_plan
 from tests.alone import verify_history
 from tests.standalone.conftest import exported
 from tests.worlds import protected, schema_of
@@ -149,3 +150,19 @@ def test_a_plan_that_costs_more_here_is_told_both_numbers():
     assert refusal.value.own is not None and refusal.value.own < refusal.value.asked
     assert "times what is left" in str(refusal.value)
     assert "a plan of epsilon" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp"])
+@pytest.mark.parametrize("node", [pl.Asserted(0.1, "so it was said", 1e-4), pl.Sequential([
+    pl.nodes.PartitionSelection(9.0, 1.0), pl.Laplace(9.0)])], ids=["asserted", "groups"])
+def test_a_plan_with_more_delta_than_the_budget_is_refused_as_any_other(kind, node):
+    """It has no epsilon by itself at the budget's delta; the refusal says how much delta is left,
+    is noted, and is what plan says."""
+    budget = pl.Budget(1.0, 1e-5, failure=3e-6)
+    ledger, data = protected(budget, {"x": [0.5]}, schema_of("p", {"x": (0, 1)}), filter=kind)
+    with pytest.raises(pl.BudgetExceeded) as refusal:
+        ledger.request(node, data)
+    assert refusal.value.unit == "delta" and refusal.value.left == 3e-6
+    ledger._history.flush()
+    assert "refused" in [entry.event.kind for entry in ledger._history.store.read()]
+    assert str(price_plan(node, 1e-3, budget=budget, filter=kind).error) == str(refusal.value)

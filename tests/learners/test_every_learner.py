@@ -166,6 +166,7 @@ def test_labels_may_be_spelled_as_the_schema_allows():
     model = made("sgbdt-classifier", epsilon=40.0, delta=1e-6, schema=schema, n_trees=40, mode=(
         "simulation"), random_state=1).fit(X, y.astype(int))
     assert model.score(X, y.astype(int)) == model.score(X, y) > 0.7
+    assert model.score(X, [f"{label}.0" for label in y]) == model.score(X, y)
 
 
 DEFAULTS = Path(__file__).with_name("defaults.json")

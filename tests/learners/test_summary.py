@@ -5,6 +5,7 @@ import math
 import operator
 import sys
 from collections import Counter
+from decimal import Decimal
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from privledger_learners.statistics.answers import AnswerRow, AnswerTable
 from privledger_learners.statistics.expressions import KINDS
-from privledger_learners.statistics.needs import COARSE, FINE, cells_of, chosen
+from privledger_learners.statistics.needs import COARSE, FINE, cells_of, chosen, padded
 from privledger_learners.statistics.recipes import (
     Told,
     _counts,
@@ -322,8 +323,23 @@ def test_rows_find_the_group_of_their_text():
     X["city"] = np.arange(600) % 2  # numbers are named as the schema spells them
     whole = pl.summary("count", by=["city"], epsilon=LOUD, delta=1e-5).fit(
         ledger.protect(X, np.zeros(600), CITIES))
-    asked = {**{name: X[name][:3] for name in X}, "city": np.array([0.0, 1.0, math.nan])}
-    assert whole.transform(asked)[:, 0].round().tolist() == [300, 300, 0]
+    for cells in (np.array([0.0, 1.0, math.nan]), ["0.0", "1", "?"],
+                  [Decimal("0"), np.float16(1), True]):
+        asked = {**{name: X[name][:3] for name in X}, "city": cells}
+        assert whole.transform(asked)[:, 0].round().tolist() == [300, 300, 0]
+
+
+def test_no_name_stands_for_a_free_place():
+    """A row may hold any text: also one that looks like a place without a name is named."""
+    names = [*padded((), 4)[::3], "\0", "\x000"]
+    ledger, X, y = pl.Ledger.create(None, budget=pl.Budget(1e6, 1e-2)), *table(400)
+    X["city"] = np.repeat(np.array(names, dtype=object), 100)
+    data = ledger.protect(X, y, CITIES)
+    for asked in (["count"], ["count", pl.median("pay")]):
+        found = data.ask(pl.summary(*asked, by=["city"]), epsilon=LOUD, delta=1e-5)
+        counted = {row.group[0]: row.value for row in found.held if row.statistic == "count"}
+        assert counted == pytest.approx({"0": 100, "3": 100, "\0": 100, "\x000": 100, None: 0},
+                                        abs=0.1)
 
 
 def test_names_from_rows_cannot_write_on_a_terminal():
@@ -425,9 +441,10 @@ def test_edges_and_values_are_numbers_or_dates(make):
 
 
 def test_a_text_that_is_no_date_is_refused():
-    for column, schema in (("born", DATES), ("age", SCHEMA)):
-        refused(pl.SchemaError, lambda c=column, s=schema: pl.summary(
-            "count", where=pl.col(c) < "yesterday").plan(s), match="no number")
+    for column, text, schema in (("born", "yesterday", DATES), ("age", "yesterday", SCHEMA),
+                                 ("born", "20000101", DATES), ("born", "2000-W01-1", DATES)):
+        refused(pl.SchemaError, lambda c=column, t=text, s=schema: pl.summary(
+            "count", where=pl.col(c) < t).plan(s), match="no number")
     refused(pl.SchemaError, lambda: pl.summary("count", by=[pl.cut("age", ["1960-01-01"])]).plan(
         SCHEMA), match="no number")
 
@@ -447,6 +464,13 @@ def test_answers_by_texts_are_not_kept():
     refused(pl.InvalidValue, lambda: data.ask(pl.summary("count", by=["city"]), epsilon=1.0,
                                               delta=1e-6, keep=True), match="texts")
     assert ledger.spent == 0
+
+
+def test_quantiles_with_a_label_are_called_by_it():
+    _, data, _, _ = guarded()
+    found = data.ask(pl.summary(pl.quantile("pay", [0.25, 0.5], label="q"), pl.quantile(
+        "age", 0.5, label="half")), epsilon=1.0)
+    assert [row.statistic for row in found.held] == ["q(0.25)", "q(0.5)", "half"]
 
 
 def test_a_chained_comparison_is_refused_with_what_to_write():

@@ -5,6 +5,7 @@ import datetime
 import io
 import json
 
+import attrs
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import privledger as pl
 from privledger.tables.dictionary import schema_toml
 from privledger.tables.examining import examined
+from privledger.tables.text_form import TextForm
 from tests.all_cases import all_cases
 from tests.worlds import refused
 
@@ -69,6 +71,51 @@ def test_a_schema_with_options_comes_back_and_one_without_is_as_before(tmp_path)
     assert (column.lower, column.upper, column.days_since) == (1, 365, "2000-01-01")
 
 
+ROWS_SAID = {"expected_rows": 5, "expected_rows_provenance": "public"}
+MOST_SAID = {"most_records": 5, "most_records_provenance": "public"}
+OF_PEOPLE = {"unit": "person", "person": "id"}
+UNREAD = {"kind": "string", "role": "ignore", "upper": 0.0}
+NUMBER, CLASSES = {"kind": "numeric", "upper": 1.0}, {"kind": "categorical", "categories": ("a",)}
+CHANGES = {  # of each field of a schema, and of a column, two that differ in it alone
+    pl.Schema: {
+        "name": ({}, {"name": "other"}), "public_rows": ({}, {"public_rows": 5}),
+        "columns": ({}, {"columns": (pl.Column("other", "numeric", upper=1.0),)}),
+        "array_layout": ({}, {"array_layout": True}), "unit": ({}, {"unit": "row"}),
+        "expected_rows": (ROWS_SAID, ROWS_SAID | {"expected_rows": 6}),
+        "expected_rows_provenance": (ROWS_SAID, ROWS_SAID | {
+            "expected_rows_provenance": "declared"}),
+        "person": (OF_PEOPLE, OF_PEOPLE | {"person": "other id"}),
+        "public_people": ({}, {"public_people": 5}),
+        "most_records": ({}, MOST_SAID),
+        "most_records_provenance": (MOST_SAID, MOST_SAID | {"most_records_provenance": "declared"}),
+        "form": ({}, {"form": TextForm(";")})},
+    pl.Column: {
+        "name": ({}, {"name": "other"}), "kind": (UNREAD, UNREAD | {"kind": "timestamp"}),
+        "role": ({}, {"role": "target"}), "lower": ({}, {"lower": -1.0}),
+        "upper": ({}, {"upper": 2.0}), "categories": (CLASSES, CLASSES | {"categories": ("b",)}),
+        "integer": ({}, {"integer": True}), "missing": ({}, {"missing": True}),
+        "outside": ({}, {"outside": "refuse"}), "provenance": ({}, {"provenance": "declared"}),
+        "ordered": (CLASSES, CLASSES | {"ordered": True}),
+        "missing_value_marker": ({}, {"missing": True, "missing_value_marker": "-9"}),
+        "days_since": ({}, {"days_since": "2000-01-01"})}}
+
+
+@pytest.mark.parametrize("of", CHANGES)
+def test_every_field_is_in_the_digest_and_comes_back(of):
+    """What an answer is kept under, and what a history is about: no field is left out of it."""
+    for_readers = {"unit"} if of is pl.Column else set()
+    assert {one.name for one in attrs.fields(of)} == set(CHANGES[of]) | for_readers
+    columns = (pl.Column("x", "numeric", upper=1.0), pl.Column("id", "identifier", "ignore"),
+               pl.Column("other id", "identifier", "ignore"))
+    for name, both in CHANGES[of].items():
+        schemas = [pl.Schema(**{"name": "s", "columns": columns} | (said if of is pl.Schema else {
+            "columns": (pl.Column(**{"name": "c"} | (
+                said if "categories" in said else NUMBER | said)), *columns)})) for said in both]
+        assert schemas[0].digest != schemas[1].digest, name
+        for schema in schemas:
+            assert pl.Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema, name
+
+
 @all_cases("wrong", [
     {"separator": ""}, {"separator": ";;"}, {"separator": "a"}, {"separator": 5},
     {"encoding": "rot13"}, {"encoding": "utf-7"}, {"quote": ""}, {"decimal": ";"},
@@ -118,6 +165,11 @@ def test_dates_of_frames_and_parquet(tmp_path):
         frame = {column.name: held, "job": ["c,d"] * 3}
         found = pl.encode_features(frame, schema).arrays[0]
         np.testing.assert_array_equal(found, [1.0, np.nan, -1.0])
+    known = DATES[::2]
+    for held in (known, [str(one) for one in known], np.array(known, dtype="datetime64[D]"),
+                 [datetime.datetime(2000, 1, 2, 5), datetime.datetime(1999, 12, 31)]):
+        found = pl.encode_features({column.name: held, "job": ["c,d"] * 2}, schema).arrays[0]
+        assert found.dtype == np.float64 and found.tolist() == [1.0, -1.0]
     pq.write_table(pa.table({column.name: DATES, "wage": [1.0] * 3, "job": ["c,d"] * 3}),
                    tmp_path / "t.parquet")
     X, _ = pl.read_table(tmp_path / "t.parquet", schema)

@@ -42,8 +42,9 @@ Summand = Any
 Names = Mapping[str, tuple[str, ...]]
 """Released names by column of texts."""
 NO_NAMES: Names = {}
-FREE = "\0"
-"""Begins what stands for a name that was not released, in a plan with a place for so many."""
+FREE = ".0"
+"""Ends what stands for a name that was not released, in a plan with a place for so many: no row has
+the name 5.0, as it is spelled 5."""
 MOST_DRAWS = 1000
 """Of one question."""
 FEW_NAMES, MOST_NAMES = 50, 255
@@ -98,7 +99,7 @@ def axis_of(schema: pl.Schema, name: str, edges: Sequence[float | str] | None = 
     if edges is None and name in texts_of(schema, (name,)):
         known = names.get(name, ())
         cells: Cells = pl.questions.NamedCells(name, known)
-        shown = (*(not one.startswith(FREE) for one in known), True)
+        shown = (*(pl.plugins.label_key(one) == one for one in known), True)
         return Axis(name, cells, (*known, None), shown)
     column, key = column_of(schema, name)
     if column.kind == "categorical":
@@ -151,7 +152,7 @@ def places_for(schema: pl.Schema, statistics: Sequence[Statistic],
 
 def padded(names: Sequence[str], places: int) -> tuple[str, ...]:
     """Names, and places that are free."""
-    return (*names, *(f"{FREE}{place}" for place in range(places - len(names))))
+    return (*names, *(f"{place}{FREE}" for place in range(places - len(names))))
 
 
 # Predicates: for every column that is compared, cells in which each comparison is constant.
@@ -222,8 +223,9 @@ def _counted(column: pl.Column, value: object) -> float:
     """A public value as a column of numbers counts: dates are days since its own first one."""
     if isinstance(value, str) and column.days_since is not None:
         with suppress(ValueError):
-            return float((date.fromisoformat(value)
-                          - date.fromisoformat(str(column.days_since))).days)
+            found = date.fromisoformat(value)
+            if found.isoformat() == value:  # as in cells and bounds: 20000101 is none
+                return float((found - date.fromisoformat(str(column.days_since))).days)
     if isinstance(value, str | bool):
         what = "number" if column.days_since is None else "number, and no date such as 2000-01-31"
         raise pl.SchemaError(f"column {column.name!r} is numeric, and {value!r} is no {what}")
@@ -262,15 +264,10 @@ def _in_category(column: pl.Column, atom: Atom, place: int, value: object) -> in
 
 
 def _position(column: pl.Column, value: object) -> int:
-    known = [spelled(one) for one in column.categories]
-    if spelled(value) not in known:
+    known = [pl.plugins.label_key(one) for one in column.categories]
+    if (spelled := pl.plugins.label_key(value)) not in known:
         raise pl.SchemaError(f"column {column.name!r} has no category {value!r}")
-    return known.index(spelled(value))
-
-
-def spelled(value: object) -> str:
-    """One text for 1, 1.0 and "1", as the schema has it."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return known.index(spelled)
 
 
 def cells_of(axes: Sequence[Axis], where: Chosen | None) -> Cells:

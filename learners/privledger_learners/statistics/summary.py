@@ -19,6 +19,7 @@ from privledger_learners.statistics.answers import (
     AnswerForecast,
     AnswerRow,
     AnswerTable,
+    Group,
 )
 from privledger_learners.statistics.expressions import (
     RECORDS,
@@ -46,7 +47,6 @@ from privledger_learners.statistics.needs import (
     places_for,
     rank_axis,
     size_of,
-    spelled,
     texts_of,
 )
 from privledger_learners.statistics.recipes import Told, joined, numbers, rows_of
@@ -406,7 +406,9 @@ class Summary(PrivateLearner):
         values = {(row.group, row.statistic, row.cell): row.value for row in answer.held}
         encoded = pl.encode_features(X, self.schema_, strict=False)
         names = getattr(self, "names_", {})
-        labels = [_texts(axis, X) if axis.name in names else _labels(axis, encoded, one)
+        texts = {column.name: column for column in self.schema_.keys}
+        labels = [_texts(texts[axis.name], axis.labels, X) if axis.name in names
+                  else _labels(axis, encoded, one)
                   for axis, one in zip(groups_of(self.schema_, self.by, names), self.by,
                                        strict=True)]
         found = [[values.get((tuple(each[row] for each in labels), *name)) for name in cells]
@@ -560,16 +562,17 @@ def _expected(one: Statistic, recipe: Recipe, rows: float | None
     return [(one.name, intervals.sum_half_width(weights, scale, kind), None, rows)]
 
 
-def _texts(axis: Axis, X: Any) -> list[object]:
+def _texts(column: pl.Column, labels: Group, X: Any) -> list[object]:
     """What each row's cell of a column of texts is called: a released name, or None."""
     try:
-        cells = list(X[axis.name])
+        cells = X[column.name]
     except (KeyError, IndexError, TypeError, ValueError):
-        raise pl.errors.DataError(f"missing column {axis.name}: texts are looked up by the name of "
-                                  "their column") from None
-    known = set(axis.labels)
-    names = [None if cell is None or cell != cell else spelled(cell) for cell in cells]
-    return [name if name in known else None for name in names]
+        raise pl.errors.DataError(f"missing column {column.name}: texts are looked up by the name "
+                                  "of their column") from None
+    names = pl.Column(column.name, "categorical", categories=labels[:-1] or ("-",), missing=True,
+                      missing_value_marker=column.missing_value_marker)
+    found = pl.encode_features({column.name: cells}, pl.Schema("texts", (names,)), strict=False)
+    return [labels[place] for place in found.arrays[0].tolist()]
 
 
 def _labels(axis: Axis, encoded: Any, one: str | Cut) -> list[object]:
