@@ -32,7 +32,7 @@ _MOST_CELLS = 1 << 9
 _PAYS = 1 << 20  # records to look at before a table pays
 
 
-@define(repr=False)  # a sum of private sizes
+@define(eq=False, repr=False)  # a sum of private sizes
 class _Table:
     """What records contribute to one or two blocks.
 
