@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import privledger
+from privledger.cli.special import import_quickly
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -144,6 +145,7 @@ class Commands(click.Group):
              **extra: Any) -> Any:
         """Run a command; every way it may end becomes a message on stderr and an exit code."""
         given = list(sys.argv[1:] if args is None else args)
+        import_quickly()
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # closed by the caller: it is not read
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

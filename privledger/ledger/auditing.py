@@ -18,7 +18,7 @@ from privledger.ledger.checkpoint import (
 )
 from privledger.ledger.codec_lines import Line, LineReader, TooLarge
 from privledger.ledger.entries import Entry, parse_body
-from privledger.ledger.epochs import Epoch, Remembered, checkpoint_mark
+from privledger.ledger.epochs import Epoch, Remembered, checkpoint_mark, follow_blocks
 from privledger.ledger.rules import LIMITS, PRICES, Findings, Rule, Seen
 from privledger.ledger.settle import RECOVERY, recovery_findings
 from privledger.ledger.state import GrantIsClosed, GrantState, State
@@ -35,18 +35,18 @@ MOST_FINDINGS = 5_000
 Check = Callable[[Line, State | None], Findings]
 
 
-def chain_findings(store: Store, most: int = 100,
-                   epoch: Epoch | None = None) -> tuple[list[Finding], str]:
+def chain_findings(store: Store, most: int = 100, uuid: str = "") -> tuple[list[Finding], str]:
     """Every break of the chain, `most` at most, and the hash of the last row.
 
     Says nothing about what the entries mean: `audit` does.
 
     Args:
-        epoch: of the history, whose bytes are hashed together.
+        uuid: of the history, of which this user's processes remember unbroken blocks.
     """
     chain, found = Chain(), list[Finding]()
-    begun = epoch is None or epoch.follow(store, chain, None, Remembered())
-    if begun and chain.follow(stepwise("entries checked", StoredRows(store, chain.expected - 1))):
+    if uuid:
+        follow_blocks(store, uuid, chain)
+    if chain.follow(stepwise("entries checked", StoredRows(store, chain.expected - 1))):
         return [], chain.previous
     chain = Chain()
     for row in StoredRows(store):
@@ -195,7 +195,7 @@ class _Audit:
         behind it."""
         sealed, state = epoch.sealed, epoch.state
         kept = Remembered(epoch.efforts, epoch.checkpoint)
-        if not epoch.follow(self._store, self._chain, self._look, kept):
+        if not epoch.follow(self._store, self._chain, self._look):
             self._tell(CHAIN, -1, "is not that of the epoch")
         self._seen.efforts, state.ended = epoch.efforts, self._over
         self.state, self.kept = state, kept
@@ -213,8 +213,7 @@ class _Audit:
     def run(self, epoch: Epoch | None = None) -> list[Finding]:
         rows = (self._resume(epoch) if epoch is not None else
                 StoredRows(self._store) if self._rows is None else self._rows)
-        rows = stepwise("entries verified", rows)
-        for row in rows if self.kept is None else self.kept.stored(rows):
+        for row in stepwise("entries verified", rows):
             if self._total >= MOST_FINDINGS:
                 self._tell(LIMITS, row[0], f"more than {MOST_FINDINGS} findings before this entry: "
                                            "nothing was read from here on")

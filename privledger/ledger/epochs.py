@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hmac
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -24,6 +24,7 @@ from typing import cast
 import msgspec
 from attrs import define, field, frozen
 
+from privledger.errors import LedgerError
 from privledger.ledger.checkpoint import (
     Checkpoint,
     NamesDigest,
@@ -35,7 +36,7 @@ from privledger.ledger.checkpoint import (
     state_path,
     take_checkpoint,
 )
-from privledger.ledger.entries import now, parse_body
+from privledger.ledger.entries import GENESIS, now, parse_body
 from privledger.ledger.events import Event, Settled
 from privledger.ledger.limits import Efforts
 from privledger.ledger.state import GrantState, State
@@ -45,13 +46,13 @@ from privledger.reading import write_whole
 
 LEAST = 5000
 """Entries of a history, and behind its last epoch, that are worth another."""
-BLOCK = 4096
-"""Entries that are hashed together where a seal covers them."""
-MOST_BLOCK = 4 << 20
-"""Bytes of such entries: of longer ones each is hashed alone."""
+BLOCK = 2048
+"""Entries that are hashed together once their chain was found unbroken."""
+MORE = 4
+"""Of these that a writer hashes at a time."""
 MOST_EPOCH = 96 << 20
 """Bytes; a history that adds up to more is read whole each time."""
-_MAC, _KEY = 32, "epochs.key"
+_MAC, _KEY, _CHAIN = 32, "epochs.key", b"chain"
 BY: dict[str, str | None] = {
     "granted": "grant", "released": "grant", "settled": "grant", "aborted": "grant",
     "protected": "data", "created": "", "filter": "", "scope": "", "enrolled": "",
@@ -112,24 +113,22 @@ class Epoch:
                 return
             yield columns if _digest(columns) == block else None
 
-    def follow(self, store: Store, chain: Chain, look: Look | None, kept: Remembered) -> bool:
-        """Whether every stored byte of the stretch is what it was, and its chain unbroken.
+    def follow(self, store: Store, chain: Chain, look: Look | None = None) -> bool:
+        """Whether the chain of the stretch is unbroken, and ends as it did.
 
         Args:
             chain: goes on behind the last of its entries. look: as of `Chain.follow`.
-            kept: takes the blocks, and what does not fill one.
         """
-        for columns in self.unchanged(store):
-            if columns is None:
-                return False
-            digests = columns[-1].decode("ascii").split("\n")
-            if look is not None:
-                look(chain.expected, *digests)
-            kept.blocks.append(self.blocks[chain.expected // BLOCK])
-            chain.expected, chain.previous = chain.expected + BLOCK, digests[-1]
-        rest = islice(store.rows(chain.expected - 1), self.sealed.entries - chain.expected)
-        return chain.follow(kept.stored(rest), look) and (
-            (chain.expected, chain.previous) == (self.sealed.entries, self.sealed.head))
+        blocks = _walked(store, self.state.uuid, chain, self.sealed.entries, look)
+        return blocks is not None and chain.previous == self.sealed.head
+
+
+def _walked(store: Store, uuid: str, chain: Chain, entries: int,
+            look: Look | None = None) -> list[bytes] | None:
+    """The blocks of so many entries, if their chain is unbroken."""
+    blocks = follow_blocks(store, uuid, chain, entries // BLOCK, look)
+    rest = islice(store.rows(chain.expected - 1), entries - chain.expected)
+    return blocks if chain.follow(rest, look) and chain.expected == entries else None
 
 
 def _digest(columns: Sequence[bytes]) -> bytes:
@@ -143,28 +142,6 @@ class Remembered:
     efforts: Efforts = field(factory=Efforts)
     checkpoint: str = ""
     rows: dict[tuple[str, str], list[Row]] = field(factory=dict)
-    blocks: list[bytes] = field(factory=list)
-    _part: list[Row] = field(factory=list)
-    _room: int = field(factory=lambda: MOST_BLOCK)
-
-    def stored(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Rows that are read, of which `blocks` is kept until one is too long."""
-        for row in rows:
-            if self._room > 0:
-                self._part.append(row)
-                self._room -= len(str(row[2]))
-                if len(self._part) == BLOCK:
-                    self._block()
-            yield row
-
-    def _block(self) -> None:
-        """Without a line feed in any text, joined columns stand for these rows alone."""
-        columns = ["\n".join(map(str, column)).encode("utf-8", "replace")
-                   for column in zip(*self._part, strict=True)]
-        self._part, self._room = [], 0
-        if all(column.count(b"\n") == BLOCK - 1 for column in columns):
-            self.blocks.append(_digest(columns))
-            self._room = MOST_BLOCK
 
     def take(self, row: Row, event: Event) -> None:
         """The next row, before the state takes it."""
@@ -200,6 +177,70 @@ def _code() -> str:
     return found.hexdigest() if paths else token_hex(_MAC)  # what cannot be read is never the same
 
 
+# Which first entries were found unbroken: who looks again hashes them by the block.
+
+def follow_blocks(store: Store, uuid: str, chain: Chain, most: int | None = None,
+                  look: Look | None = None, *, behind: bool = False) -> list[bytes]:
+    """Go along a history by the block, as far as its chain is unbroken, and keep how far that was.
+
+    A block that is byte for byte as this user's own process found it, like all before it, is
+    right; every other is looked at entry by entry.
+
+    Args:
+        chain: at the first entry; afterwards behind the last that was found right.
+        most: blocks. look: as of `Chain.follow`.
+        behind: begin behind the blocks that are known, with `MORE` of them.
+
+    Returns:
+        Digests of what is stored, `BLOCK` entries in each.
+    """
+    path = state_path(uuid, "chain")
+    known, head = _blocks_in(read_ours(path, MOST_EPOCH), _key())
+    found, same = list[bytes](), True
+    if behind:
+        found, chain.expected, chain.previous = [*known], len(known) * BLOCK, head
+        most = len(known) + MORE
+    while len(found) != most and (columns := store.columns(chain.expected, BLOCK)) is not None:
+        digest = _digest(columns)
+        same = same and known[len(found):len(found) + 1] == [digest]
+        if same:
+            digests = columns[-1].decode("ascii").split("\n")
+            if look is not None:
+                look(chain.expected, *digests)
+            chain.expected, chain.previous = chain.expected + BLOCK, digests[-1]
+        elif not chain.follow(_rows_of(columns), look):
+            break
+        found.append(digest)
+    if found != known[:len(found)] and store.location != ":memory:":
+        _keep(path, _CHAIN + msgspec.msgpack.encode((found, chain.previous)))
+    return found
+
+
+def _blocks_in(data: bytes, key: bytes) -> tuple[list[bytes], str]:
+    mac, text = data[:_MAC], data[_MAC:]
+    if not key or not text.startswith(_CHAIN) or not hmac.compare_digest(mac, _mac(key, text)):
+        return [], GENESIS
+    return msgspec.msgpack.decode(text[len(_CHAIN):], type=tuple[list[bytes], str])
+
+
+def _rows_of(columns: Sequence[bytes]) -> Iterator[Row]:
+    """Raises: ValueError: a text is not ASCII, or has a line feed."""
+    positions, *texts = (column.decode("ascii").split("\n") for column in columns)
+    for position, kind, text, previous, digest in zip(positions, *texts, strict=True):
+        yield int(position), kind, text, previous, digest
+
+
+def _mac(key: bytes, text: bytes) -> bytes:
+    return hmac.digest(key, text, "sha256")
+
+
+def _keep(path: Path, text: bytes) -> None:
+    """Write it behind its MAC; where that cannot be done, all is read again the next time."""
+    with suppress(OSError):
+        if key := _key(make=True):
+            write_whole(path, _mac(key, text) + text)
+
+
 def _key(*, make: bool = False) -> bytes:
     path = state_folder() / _KEY
     if make and not read_ours(path, _MAC):
@@ -228,7 +269,7 @@ def find_epoch(store: Store) -> Epoch | None:
 def _read(store: Store, data: bytes, key: bytes) -> Epoch | None:
     mac, text = data[:_MAC], data[_MAC:]
     if not key or not text or len(data) > MOST_EPOCH or not hmac.compare_digest(
-            mac, hmac.digest(key, text, "sha256")):
+            mac, _mac(key, text)):
         return None
     fields = msgspec.msgpack.decode(text, type=dict[str, msgspec.Raw])
     seen = fields.pop("seen")
@@ -255,9 +296,14 @@ def seal_epoch(store: Store, state: State, kept: Remembered, before: SealedStret
         state: at the end. before: the epoch that the audit went on from.
         seen: what who went along keeps; asked only if there is an epoch to keep.
     """
-    entries = state.position + 1
+    entries, chain = state.position + 1, Chain()
     if store.location == ":memory:" or not state.compact or (
             entries - (0 if before is None else before.entries) < LEAST):
+        return
+    blocks = None
+    with suppress(LedgerError):
+        blocks = _walked(store, state.uuid, chain, entries)
+    if blocks is None or chain.previous != state.head:
         return
     mark = take_checkpoint(state, NamesDigest().bring(state.closed, len(state.closed)))
     rows = sorted(row for several in kept.rows.values() for row in several)
@@ -265,12 +311,8 @@ def seal_epoch(store: Store, state: State, kept: Remembered, before: SealedStret
         "code": _code(), "entries": entries, "head": state.head, "time": now(), "rows": rows,
         "state": [mark.position, mark.head, mark.state, mark.seal],
         "names": names_text(state.closed), "checkpoint": kept.checkpoint, "seen": seen(),
-        "blocks": kept.blocks,
+        "blocks": blocks,
         "efforts": [kept.efforts.total, kept.efforts.kind, sorted(kept.efforts._seen)]})
     if len(text) + _MAC > MOST_EPOCH:
         return
-    with suppress(OSError):
-        key = _key(make=True)
-        if key:
-            write_whole(state_path(state.uuid, "epoch"),
-                        hmac.digest(key, text, "sha256") + text)
+    _keep(state_path(state.uuid, "epoch"), text)

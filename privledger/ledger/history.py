@@ -7,6 +7,7 @@ the first of them decides all in that order, and all of them wait for the one wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from attrs import define, frozen
@@ -38,7 +39,7 @@ from privledger.ledger.entries import (
     now,
     parse_body,
 )
-from privledger.ledger.epochs import Epoch, Remembered, find_epoch
+from privledger.ledger.epochs import Epoch, find_epoch, follow_blocks
 from privledger.ledger.events import Corrected, Crashed, Event, Granted, Protected
 from privledger.ledger.queue import CommitQueue, Decision, Ticket
 from privledger.ledger.state import GrantIsClosed, GrantState, State
@@ -363,7 +364,7 @@ class History:
                 others.add(grant.event.data)
 
         epoch, chain, begun = find_epoch(self.store), Chain(), None
-        if epoch is not None and epoch.follow(self.store, chain, None, Remembered()):
+        if epoch is not None and epoch.follow(self.store, chain):
             begun = state_of(epoch, ended, wanted), chain
         state = fold_rows(stepwise("entries read", StoredRows(
             self.store, -1 if begun is None else chain.expected - 1)), compact=False,
@@ -446,6 +447,8 @@ class History:
         self._flight = None
         if mark is not None and mark.seal:
             remember_checkpoint(self.store.location, draft.uuid, mark.seal)
+            with suppress(LedgerError, OSError):  # what was written is durable all the same
+                follow_blocks(self.store, draft.uuid, Chain(), behind=True)
 
     def _land(self) -> None:
         """What became of a transaction whose thread was interrupted."""

@@ -15,7 +15,6 @@ from privledger.ledger import Entry, History, Policy, State, Store, audit
 from privledger.ledger.auditing import MOST_FINDINGS, chain_findings
 from privledger.ledger.checkpoint import remembered_receipt
 from privledger.ledger.entries import entries_of, is_gone, lease_is_over, now
-from privledger.ledger.epochs import find_epoch
 from privledger.ledger.events import Corrected, Crashed, Granted, Holder, Released, Settled
 from privledger.ledger.history import SameEntries
 from privledger.ledger.line import is_over
@@ -410,7 +409,7 @@ def brief_report(store: Store) -> LedgerReport:
     """Totals, the last grants, and every fault of the place and of the chain."""
     findings = list(store.inspect())
     state = History(store, writable=False).refresh()
-    broken, head = chain_findings(store, epoch=find_epoch(store))
+    broken, head = chain_findings(store, uuid=state.uuid)
     findings += broken
     if state.broken:  # its own totals say so: nothing has to be priced for that
         findings.append(Finding(OVER, state.position, state.broken))

@@ -142,9 +142,12 @@ _AFTER = ("SELECT position, kind, body, previous, hash FROM entries NOT INDEXED 
           "WHERE position > ? ORDER BY position LIMIT ?")
 _WITHOUT_BODY = ("SELECT position, kind, '', previous, hash FROM entries NOT INDEXED "
                  "WHERE position > ? ORDER BY position LIMIT 1")
-_COLUMNS = ("SELECT count(*), min({}), {} FROM entries NOT INDEXED "
+# A blob is not below x'', nor a number above ''; sum() leaves NULL out. The other three texts are
+# known words or 64 digits, which no number has.
+_COLUMNS = ("SELECT count(*), sum({}), {} FROM entries NOT INDEXED "
             "WHERE position >= ? AND position < ?").format(
-    " AND ".join(f"typeof({name}) = 'text'" for name in ("kind", "body", "previous", "hash")),
+    "body > '' AND " + " AND ".join(f"{name} < x''"
+                                    for name in ("kind", "body", "previous", "hash")),
     ", ".join(f"CAST(group_concat({name}, '\n') AS BLOB)"
               for name in ("position", "kind", "body", "previous", "hash")))
 
@@ -351,7 +354,7 @@ def joined_columns(connection: sqlite3.Connection, first: int, count: int) -> li
             there, texts, *found = connection.execute(_COLUMNS, (first, first + count)).fetchone()
     except TooBig:
         return None
-    return found if texts and there == count else None
+    return found if texts == there == count else None
 
 
 def every_row(connection: sqlite3.Connection, after: int, location: str) -> list[Row]:

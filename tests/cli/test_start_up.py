@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import privledger as pl
+from privledger.cli.special import QUICK
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 HEAVY = ("sklearn", "scipy.stats", "pandas", "pyarrow", "polars", "narwhals", "networkx",
@@ -81,6 +82,38 @@ def fresh(code: str) -> str:
                           timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+WHOLE = """
+import contextlib, io, sys, threading
+from privledger.cli import main
+with contextlib.redirect_stdout(io.StringIO()):
+    try: main(["show", {place!r}])
+    except SystemExit as end: assert not end.code
+import scipy.special
+print("scipy._lib._array_api" in sys.modules, scipy.special.__file__.endswith("__init__.py"))
+from scipy.special import {quick}
+def more(): found.append(scipy.special.logsumexp([0.0, 0.0]))
+found = []
+threads = [threading.Thread(target=more) for _ in range(4)]
+for one in threads: one.start()
+for one in threads: one.join()
+import scipy.stats, scipy.special._ufuncs as compiled
+print(len(set(found)), hasattr(scipy.special, "nothing"), all(
+    one is getattr(compiled, one.__name__) is getattr(scipy.special, one.__name__)
+    for one in ({quick})), set(scipy.special.__all__) <= set(dir(scipy.special)))
+"""
+
+
+def test_compiled_functions_are_had_without_the_rest_of_their_package(tmp_path):
+    """They are those of the whole package, which is there as soon as it is asked for."""
+    with pl.Ledger.create(tmp_path / "t.ledger", budget=pl.Budget(1.0, 1e-6),
+                          filter="gdp") as ledger:
+        data = ledger.protect({"x": [0.5]}, schema=pl.Schema("t", (
+            pl.Column("x", "numeric", lower=0.0, upper=1.0),)))
+        ledger.request(pl.Gaussian(50.0), data, learner="l").close()
+    assert fresh(WHOLE.format(place=str(tmp_path / "t.ledger"), quick=", ".join(sorted(QUICK)))
+                 ).splitlines() == ["False True", "1 False True True"]
 
 
 @pytest.mark.parametrize("filter", ["basic", "rdp"])

@@ -103,6 +103,21 @@ class Part(MemoryStore):
         return self._whole.vector(name)
 
 
+class Columns(MemoryStore):
+    """Rows that are no history, at a place that has a name."""
+
+    location = "columns"
+
+    def __init__(self, rows):
+        super().__init__()
+        self._stored = rows
+
+    def columns(self, first, count):
+        some = self._stored[first:first + count]
+        return ["\n".join(map(str, column)).encode() for column in zip(*some, strict=True)
+                ] if len(some) == count else None
+
+
 GOLDEN = [*(f"{kind}.v01" for kind in sorted(TOTALS)), *(f"{name}.gz" for name in sorted(FORMATS))]
 
 
@@ -125,11 +140,49 @@ def read_in_two(name, tmp_path, cuts):
 @pytest.mark.parametrize("at", range(1, 5))
 def test_a_line_feed_in_a_text_makes_no_block(at):
     """Joined columns could be those of other rows."""
-    rows = [(place, "kind", "{}", "before", "after") for place in range(epochs.BLOCK)]
-    plain, fed = epochs.Remembered(), epochs.Remembered()
-    assert len(list(plain.stored(rows))) == epochs.BLOCK and len(plain.blocks) == 1
-    rows[1] = tuple("a\nb" if column == at else one for column, one in enumerate(rows[1]))
-    assert len(list(fed.stored(rows))) == epochs.BLOCK and not fed.blocks
+    texts = [["{}", "[]", "{}"], ["{}", "a\nb", "{}"]]
+    for bodies, right in zip(texts, (True, False), strict=True):
+        rows, previous = [], GENESIS
+        for place, body in enumerate(bodies):
+            digest = text_hash(place, "crashed", body, previous)
+            rows.append([place, "crashed", body, previous, digest])
+            previous = digest
+        if not right and at != 2:
+            rows[1][2], rows[1][at] = "[]", "a\nb"
+        store, chain = Columns(rows), Chain()
+        assert len(epochs.follow_blocks(store, "uuid", chain)) == right
+        assert chain.expected == 3 * right
+        assert len(epochs.follow_blocks(store, "uuid", Chain())) == right
+
+
+def test_a_writer_keeps_blocks_and_goes_on_where_none_can_be_kept(tmp_path, monkeypatch):
+    """What is durable stays granted, whatever the store or the folder then does."""
+    ledger, data = a_ledger(tmp_path / "w.ledger")
+    path = checkpoint.state_path(ledger.receipt.uuid, "chain")
+    for _ in range(9):
+        ledger.request(G, data).close()
+    kept, _ = epochs._blocks_in(path.read_bytes(), epochs._key())
+    store, chain = store_at(tmp_path / "w.ledger", read_only=True), Chain()
+    assert len(kept) > 2 and epochs.follow_blocks(store, "other", chain)[:len(kept)] == kept
+    for name, sql in (("y.ledger", "UPDATE entries SET body = '{}' WHERE position = 1"),
+                      ("z.ledger", "DELETE FROM entries WHERE position = 4")):
+        store.copy_to(tmp_path / name)
+        doctor(tmp_path / name, sql)
+        damaged, chain = store_at(tmp_path / name, read_only=True), Chain()
+        found = epochs.follow_blocks(damaged, ledger.receipt.uuid, chain)
+        assert found == kept[:chain.expected // 3] and chain.expected < 6
+        damaged.close()
+    assert epochs._blocks_in(path.read_bytes(), epochs._key())[0] == kept
+    monkeypatch.setattr(SQLiteStore, "columns", lambda *given: refuse())
+    for _ in range(5):
+        ledger.request(G, data).close()
+    assert ledger.verify() == [] and ledger.receipt.counter == 14
+    store.close()
+    ledger.close()
+
+
+def refuse():
+    raise pl.errors.LedgerError("nothing is read")
 
 
 def test_it_says_of_every_kind_of_entry_whether_rules_remember_it():
@@ -311,12 +364,21 @@ def test_bytes_of_a_sealed_stretch_are_hashed_together(place):
     assert len(epoch.blocks) == epoch.sealed.entries // epochs.BLOCK > 1
     rows = list(store.rows())
     digests = [row[4] for row in rows[:epoch.sealed.entries]]
-    for blocks, right in ((epoch.blocks, True), ([], True), (epoch.blocks[:1], True),
-                          (epoch.blocks[:1] * 2, False), (epoch.blocks[::-1], False)):
-        seen, kept = [], epochs.Remembered()
-        assert evolve(epoch, blocks=blocks).follow(
-            store, Chain(), lambda place, *digests, seen=seen: seen.extend(digests), kept) is right
-        assert not right or (seen == digests and kept.blocks == epoch.blocks)
+    path = checkpoint.state_path(epoch.state.uuid, "chain")
+    kept, head = epochs._blocks_in(path.read_bytes(), epochs._key())
+    assert kept[:len(epoch.blocks)] == epoch.blocks and head in {row[4] for row in rows}
+    path.unlink()
+    for known in (None, kept, [], kept[:1], kept[:1] * 2, kept[::-1], [*kept[:1], b"", *kept[2:]]):
+        if known is not None:
+            epochs._keep(path, epochs._CHAIN + msgspec.msgpack.encode((known, head)))
+        seen, chain = [], Chain()
+        assert epoch.follow(store, chain, lambda place, *digests, seen=seen: seen.extend(digests))
+        assert seen == digests and chain.expected == epoch.sealed.entries
+        assert epochs._blocks_in(path.read_bytes(), epochs._key())[0][:len(epoch.blocks)] == (
+            epoch.blocks)
+    for data in (path.read_bytes()[:40], b"", b"x" * 99, path.with_suffix(".epoch").read_bytes()):
+        path.write_bytes(data)
+        assert epoch.follow(store, Chain())
     for first, count in ((0, 4), (2, 3), (0, len(rows))):
         assert store.columns(first, count) == [
             "\n".join(map(str, column)).encode() for column in zip(
@@ -351,7 +413,6 @@ def test_long_entries_are_hashed_one_by_one(place, monkeypatch):
     monkeypatch.setattr(sqlite_open, "BATCH_BYTES", 600)
     assert found(place) == (True, [])
     monkeypatch.setattr(epochs, "_code", lambda: "later")
-    monkeypatch.setattr(epochs, "MOST_BLOCK", 1)
     assert found(place) == (False, [])
     store = store_at(place, read_only=True)
     assert store.columns(0, 3) is None
