@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -78,23 +80,36 @@ def charging(sizes: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000),
     return rows
 
 
-def in_memory(caps: tuple[int, ...] = (0, 1000), batches: int = 40) -> list[list[str]]:
-    """CPU of a grant, one count and its settlement, and of a refusal: batches of 25."""
+def in_memory(settings: tuple[tuple[int, int], ...] = ((0, 1), (1000, 1), (1000, 1000)),
+              batches: int = 40) -> list[list[str]]:
+    """CPU of a grant, one count and its settlement, and of a refusal: batches of 25.
+
+    Args:
+        settings: numbers of caps, each on a label, and of learners with labels of their own.
+    """
     rows, node = [], pl.Gaussian(20_000.0)
-    for count in caps:
+    for count, learners in settings:
         some = tuple(pl.Cap(pl.Budget(1.0, 1e-6), labels={"team": f"t{place}"})
                      for place in range(count))
         ledger = pl.Ledger.create(None, budget=pl.Budget(1.0, 1e-6), filter="gdp", caps=some)
         data = ledger.protect({"x": np.linspace(0, 1, 100)}, np.linspace(0, 1, 100), SCHEMA)
+        who = itertools.cycle([(f"learner {place}", {"team": f"t{place}", "user": f"u{place}"})
+                               for place in range(learners)])
 
-        def granted(ledger: pl.Ledger = ledger, data: pl.Dataset = data) -> None:
-            with ledger.request(node, data, labels={"team": "t7"}) as session:
+        def granted(ledger: pl.Ledger = ledger, data: pl.Dataset = data,
+                    who: Iterator[tuple[str, dict[str, str]]] = who) -> None:
+            learner, labels = next(who)
+            with ledger.request(node, data, learner=learner, labels=labels) as session:
                 session.release(node, data.count())
 
-        def refused(ledger: pl.Ledger = ledger, data: pl.Dataset = data) -> None:
+        def refused(ledger: pl.Ledger = ledger, data: pl.Dataset = data,
+                    who: Iterator[tuple[str, dict[str, str]]] = who) -> None:
+            learner, labels = next(who)
             with suppress(pl.BudgetExceeded):
-                ledger.request(pl.Gaussian(0.5), data)
+                ledger.request(pl.Gaussian(0.5), data, learner=learner, labels=labels)
 
+        for _ in range(learners):  # all are known
+            granted()
         for name, work, goal in (("grant, count and settle", granted, "0.5 ms"),
                                  ("refusal", refused, "0.15 ms")):
             found = []
@@ -103,7 +118,9 @@ def in_memory(caps: tuple[int, ...] = (0, 1000), batches: int = 40) -> list[list
                 for _ in range(25):
                     work()
                 found.append((time.process_time() - start) / 25 * 1e3)
-            rows.append([f"{name} in memory, {count} caps, CPU", spread(found[1:]) + " ms", goal])
+            more = f", labels of {learners} learners" if learners > 1 else ""
+            rows.append([f"{name} in memory, {count} caps{more}, CPU", spread(found[1:]) + " ms",
+                         goal])
     return rows
 
 
