@@ -21,7 +21,7 @@ told = types.SimpleNamespace(data=str(data), seeds=2, python=[])
 """
 MODULES = sorted(one.stem for one in BENCHMARKS.glob("*.py"))
 FAST = {
-    "ledger": "print(len(m.charging((3, 5), 2) + m.in_memory(((3, 2),), 1) "
+    "ledger": "print(len(m.charging((3, 5), 2) + m.in_memory(((0, 1), (3, 2)), 1) "
               "+ m.started(('gdp',), 1) + m.per_record(1000)))",
     "per_record": "m.RECORDS, m.SAMPLE, m.CASES = 100, 4, m.CASES[:2]; print(m.report())"}
 SLOW = {
