@@ -8,6 +8,7 @@ from privledger.graph import (
     FixedSizeSample,
     Group,
     LabelOnly,
+    MixtureOfGaussians,
     OneOf,
     PostProcess,
     Public,
@@ -35,8 +36,8 @@ from privledger.graph import (
 from privledger.graph.selection import PartitionSelection
 
 __all__ = ["AsReplaceOne", "Correlated", "Explanation", "Federated", "FixedSizeSample", "Group",
-           "LabelOnly", "OneOf", "PartitionSelection", "PostProcess", "Public", "RandomAllocation",
-           "TruncatedPoissonSample", "Tuning", "advantage", "alone", "correlated_gaussian",
-           "cyclic_poisson", "dyadic", "from_dp_event", "from_json", "graphml", "label",
-           "rdp_per_record", "several_of_many", "step_sums", "to_dp_event", "to_json", "tpr",
-           "tradeoff", "view"]
+           "LabelOnly", "MixtureOfGaussians", "OneOf", "PartitionSelection", "PostProcess",
+           "Public", "RandomAllocation", "TruncatedPoissonSample", "Tuning", "advantage", "alone",
+           "correlated_gaussian", "cyclic_poisson", "dyadic", "from_dp_event", "from_json",
+           "graphml", "label", "rdp_per_record", "several_of_many", "step_sums", "to_dp_event",
+           "to_json", "tpr", "tradeoff", "view"]

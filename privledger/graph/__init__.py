@@ -8,6 +8,7 @@ from privledger.graph.additive import DiscreteGaussian as DiscreteGaussian
 from privledger.graph.additive import DiscreteLaplace as DiscreteLaplace
 from privledger.graph.additive import Gaussian as Gaussian
 from privledger.graph.additive import Laplace as Laplace
+from privledger.graph.additive import MixtureOfGaussians as MixtureOfGaussians
 from privledger.graph.correlated import correlated_gaussian as correlated_gaussian
 from privledger.graph.correlated import cyclic_poisson as cyclic_poisson
 from privledger.graph.correlated import dyadic as dyadic

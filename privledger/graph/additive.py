@@ -12,6 +12,7 @@ from privledger.rounding import (
     MOST_COUNT,
     count,
     moderate,
+    number,
     plain_float,
     plain_int,
     positive,
@@ -19,10 +20,12 @@ from privledger.rounding import (
 )
 
 
-def _shares(value: object) -> tuple[float, ...]:
-    if not isinstance(value, Iterable):
-        raise InvalidMechanism("Gaussian shares", type(value).__name__, "a list of numbers")
-    return tuple(plain_float(share) for share in value)
+def numbers(value: object) -> tuple[float, ...]:
+    """A list of numbers, as a tuple of floats."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise InvalidMechanism("coefficients, shares, sensitivities or probabilities",
+                               type(value).__name__, "a list of numbers")
+    return tuple([plain_float(one) for one in value])
 
 
 @frozen(cache_hash=True)
@@ -55,7 +58,7 @@ class Gaussian:
     """
 
     noise_multiplier: float = field(converter=plain_float)
-    shares: tuple[float, ...] = field(default=(), converter=_shares)
+    shares: tuple[float, ...] = field(default=(), converter=numbers)
 
     def __attrs_post_init__(self) -> None:
         moderate("Gaussian noise_multiplier", self.noise_multiplier)
@@ -63,6 +66,46 @@ class Gaussian:
             moderate("Gaussian share", share)
         if self.shares and not math.fsum(self.shares) <= 1:
             raise InvalidMechanism("Gaussian shares", self.shares, "of sum at most one")
+
+
+MOST_AMOUNTS = 256
+_NEARLY_ONE = 1e-9  # what a sum of probabilities may be off by, as in dp_accounting
+
+
+@frozen(cache_hash=True)
+class MixtureOfGaussians:
+    """Gaussian noise on a sum to which one record adds a random amount, drawn anew for this node
+    by a public law, apart from all other records and never published.
+
+    For plans and for runs that other programs make (`ledger.foreign`); the guard draws no amounts.
+
+    Attributes:
+        standard_deviation: of the noise, spherical, in the unit of the sensitivities.
+        sensitivities: L2 norms that the amount has at most, one at least above 0; at most 256.
+        probabilities: of each. They sum to 1 within 1e-9: what is missing is counted at the
+            largest sensitivity, and what is too much is taken off the smallest.
+    """
+
+    standard_deviation: float = field(converter=plain_float)
+    sensitivities: tuple[float, ...] = field(converter=numbers)
+    probabilities: tuple[float, ...] = field(converter=numbers)
+
+    def __attrs_post_init__(self) -> None:
+        deviation = moderate("MixtureOfGaussians standard_deviation", self.standard_deviation)
+        for one in self.sensitivities:
+            if number("MixtureOfGaussians sensitivity", one) != 0:
+                moderate("MixtureOfGaussians sensitivity", one)
+        for one in self.probabilities:
+            probability("MixtureOfGaussians probability", one, one=True)
+        most = max(self.sensitivities, default=0.0)
+        if not (most and len(self.sensitivities) <= MOST_AMOUNTS):
+            raise InvalidMechanism("MixtureOfGaussians sensitivities", len(self.sensitivities),
+                                   f"1 to {MOST_AMOUNTS} of them, one above 0")
+        moderate("MixtureOfGaussians standard_deviation / largest sensitivity", deviation / most)
+        if len(self.probabilities) != len(self.sensitivities) or not abs(
+                math.fsum(self.probabilities) - 1) <= _NEARLY_ONE:
+            raise InvalidMechanism("MixtureOfGaussians probabilities", len(self.probabilities),
+                                   "one for each sensitivity, of sum 1")
 
 
 @frozen(cache_hash=True)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from privledger.accounting import Cost, Relation
 from privledger.errors import InvalidMechanism, UnsupportedNode
-from privledger.graph.additive import Gaussian
+from privledger.graph.additive import Gaussian, numbers
 from privledger.graph.fold import cost_of, fold
-from privledger.graph.node_checks import numbers
 from privledger.graph.nodes import Correlated, PoissonSample, Repeat
 from privledger.rounding import count, down, finite_array, moderate, number, up
 

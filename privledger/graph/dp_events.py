@@ -41,6 +41,7 @@ from privledger.graph.additive import (
     DiscreteLaplace,
     Gaussian,
     Laplace,
+    MixtureOfGaussians,
 )
 from privledger.graph.explain import label
 from privledger.graph.fold import cost_of
@@ -143,7 +144,6 @@ _REFUSED = {
     "SampledWithReplacementDpEvent": "a record may be drawn twice; no proof here",
     "SingleEpochTreeAggregationDpEvent": "stated for replacing a record by a special one, "
                                          "a relation that is not priced here",
-    "MixtureOfGaussiansDpEvent": "a bare pair of output laws, of no mechanism priced here",
 }
 
 
@@ -372,7 +372,8 @@ def _(node: AsReplaceOne, relation: Relation, how: Saying) -> Any:
     """What is read as this node under replace_one, for the accountant that reads it so, too."""
     if how.doubled and relation == "replace_one" and isinstance(
             node.node,
-            Gaussian | Laplace | DiscreteLaplace | PoissonSample | TruncatedPoissonSample):
+            Gaussian | Laplace | DiscreteLaplace | MixtureOfGaussians | PoissonSample
+            | TruncatedPoissonSample):
         return _export(node.node, "add_remove", how)
     return _weaker(node, relation, how)
 
@@ -464,6 +465,11 @@ EVENTS = {
     "DiscreteLaplaceDpEvent": EventRow(
         DiscreteLaplace, {"noise_parameter": "parameter", "sensitivity": "sensitivity"},
         "add_remove", additive=True),
+    # Their PLD accountant prices it under add-or-remove-one only.
+    "MixtureOfGaussiansDpEvent": EventRow(
+        MixtureOfGaussians, {"standard_deviation": "standard_deviation",
+                             "sensitivities": "sensitivities", "sampling_probs": "probabilities"},
+        "add_remove"),
     "RandomizedResponseDpEvent": EventRow(
         RandomizedResponse, {"noise_parameter": "noise_parameter", "num_buckets": "num_buckets"},
         "replace_one"),

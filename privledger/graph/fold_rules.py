@@ -31,6 +31,7 @@ from privledger.accounting.pld import (
     SQUARED_MU,
     GaussianPair,
     Losses,
+    MixturePair,
     allocated,
     both_ways,
     discrete_laplace_pair,
@@ -134,6 +135,9 @@ def _several(
         best = np.full(len(orders), math.inf)
         if exact is not None:
             best = np.array([multiply_up(exact / 2, order) for order in orders])
+        elif known is not None and isinstance(known.remove, MixturePair):
+            best = np.minimum(losses_rdp(known, orders), multiply_up(squared() / 2, 1.0)
+                              * np.array(orders) * (1 + 1e-15))
         elif steps <= MOST_STEPS:
             best = steps_rdp(lambda at: cost_of(child, stated, at).curve, steps,
                              orders).as_array()

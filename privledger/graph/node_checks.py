@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from privledger.errors import InvalidMechanism, InvalidPlan
 from privledger.graph.additive import Gaussian
-from privledger.rounding import MOST_COUNT, count, number, plain_float, positive, probability
+from privledger.rounding import MOST_COUNT, count, number, positive, probability
 
 MAX_DEPTH = 100  # a leaf alone is 1 deep
 MOST_NODES = 1_000_000  # written out: a subtree that is used twice counts twice
@@ -181,13 +181,6 @@ def listed(value: object) -> tuple[object, ...]:
     if not isinstance(value, Iterable):
         raise InvalidMechanism("nodes", type(value).__name__, "a list of nodes")
     return tuple(value)
-
-
-def numbers(value: object) -> tuple[object, ...]:
-    """The coefficients of correlated noise, as a tuple of floats."""
-    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
-        raise InvalidMechanism("Correlated coefficients", type(value).__name__, "a list of numbers")
-    return tuple([plain_float(one) for one in value])
 
 
 def check_filter(kind: str, cap: float, order: float) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from attrs import evolve, field, frozen
 
 from privledger.errors import InvalidMechanism, InvalidPlan, UnsupportedNode
-from privledger.graph.additive import Asserted, AssertedZCDP, Gaussian
+from privledger.graph.additive import Asserted, AssertedZCDP, Gaussian, numbers
 from privledger.graph.node_checks import (
     Nested,
     Never,
@@ -28,7 +28,6 @@ from privledger.graph.node_checks import (
     check_trust,
     json_fields,
     listed,
-    numbers,
 )
 from privledger.graph.register import Mechanism
 from privledger.numerals import meant

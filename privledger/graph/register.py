@@ -13,6 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
 from attrs import evolve, frozen
 
 from privledger.accounting import (
@@ -37,10 +38,13 @@ from privledger.accounting.pld import (
     BoundedRangePair,
     GaussianPair,
     LaplacePair,
+    amounts,
     both_ways,
     discrete_gaussian_pair,
     discrete_laplace_pair,
     envelope_currency,
+    losses_rdp,
+    mixture,
     pure_pair,
     response_loss,
     response_pair,
@@ -54,6 +58,7 @@ from privledger.graph.additive import (
     DiscreteLaplace,
     Gaussian,
     Laplace,
+    MixtureOfGaussians,
 )
 from privledger.graph.selection import (
     Exponential,
@@ -64,15 +69,16 @@ from privledger.graph.selection import (
     SparseVector,
     TopK,
 )
-from privledger.rounding import as_promised, multiply_up, part_up, up
+from privledger.rounding import as_promised, down, multiply_up, part_up, up
 
-Mechanism = (Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | Exponential | PermuteAndFlip
-             | ReportNoisyMax | TopK | SparseVector | RandomizedResponse | PartitionSelection
-             | Asserted | AssertedZCDP)
+Mechanism = (Laplace | Gaussian | MixtureOfGaussians | DiscreteLaplace | DiscreteGaussian
+             | Exponential | PermuteAndFlip | ReportNoisyMax | TopK | SparseVector
+             | RandomizedResponse | PartitionSelection | Asserted | AssertedZCDP)
 
 Orders = tuple[float, ...]
 Prices = tuple[float, Fraction | float]
 """Squared mu, and rho."""
+_LARGEST_SHIFT = 1e3  # of a mixture, in deviations
 _LARGEST_LOSS = 600.0  # nats; beyond, masses leave the floating-point range
 
 
@@ -124,6 +130,24 @@ def _gaussian(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
                     no_losses="a Gaussian of mu outside 1e-12 to 1e4")
     return Cost(relation, math.inf, up(mu**2), curve, up(mu**2), both_ways(GaussianPair(mu)),
                 zcdp=rho)
+
+
+def _mixture(mechanism: MixtureOfGaussians, relation: Relation, orders: Orders) -> Cost:
+    """By Gaussian DP and zCDP as if the amount were always the largest."""
+    deviation, most = mechanism.standard_deviation, max(mechanism.sensitivities)
+    whole = _gaussian(Gaussian(down(deviation / most)), relation, orders)
+    law = amounts(mechanism.sensitivities, mechanism.probabilities, deviation)
+    if len(law.places) == 1:
+        return whole
+    losses = mixture(law) if 1e-12 <= law.places[-1] <= _LARGEST_SHIFT else None
+
+    def curve() -> RdpCurve:
+        return whole.curve if losses is None else RdpCurve.from_array(
+            orders, np.minimum(whole.curve.as_array(), losses_rdp(losses, orders)))
+
+    return Cost(relation, math.inf, None, curve, whole.gdp_squared, losses,
+                "a mixture of Gaussians of a shift outside 1e-12 to 1e3 deviations",
+                zcdp=whole.rho)
 
 
 def _discrete_laplace(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:
@@ -265,7 +289,8 @@ class MechanismRow:
     Attributes:
         price: of one call, for the relation its sensitivity is stated for.
         source: where the price is proved.
-        answers: what kind of question takes it; "" for a cost that was asserted.
+        answers: what kind of question takes it; "" for a cost that was asserted, and for what other
+            programs draw.
         spread: standard deviation of its noise in units of what one record moves at most; for a
             choice, the difference of two scores that is about large enough to be seen.
         relation: the only one it is stated for, if there is one.
@@ -293,6 +318,10 @@ MECHANISMS: dict[type, MechanismRow] = {
         _gaussian, "exactly 1/noise_multiplier-GDP: Dong, Roth, Su 2019 (arXiv:1905.02383v3), "
         "Theorem 2.7; docs/proofs/gaussian.md", "sum",
         lambda one: one.noise_multiplier / math.sqrt(max(one.shares, default=1.0)), divides=True),
+    MixtureOfGaussians: MechanismRow(
+        _mixture, "docs/proofs/relations.md, \"A random amount\"",
+        spread=lambda one: one.standard_deviation / max(one.sensitivities),
+        relation="add_remove"),
     DiscreteLaplace: MechanismRow(
         _discrete_laplace, "docs/proofs/privacy-loss.md, lemma 7", "sum",
         # Its square is 2 e^a/(e^a - 1)^2, a bit above what is said here.

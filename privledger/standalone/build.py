@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-PARTS = ("reading", "shapes", "closed_forms", "leaves", "steps", "distributions", "prices", "dues",
-         "meter", "vectors", "book", "verifier")
+PARTS = ("reading", "shapes", "closed_forms", "leaves", "amounts", "steps", "distributions",
+         "prices", "dues", "meter", "vectors", "book", "verifier")
 END = '''
 
 if __name__ == "__main__":

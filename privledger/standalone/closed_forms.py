@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from statistics import NormalDist
+from typing import Callable  # noqa: UP035
 
 Both = tuple[float, float]
 Shape = tuple[float, ...]  # of a child: kind, size, and steps
@@ -231,3 +232,13 @@ def mean_runs(shape: float, success: float) -> float:
         return (1 / success - 1) / math.log(1 / success)
     falling = -math.expm1(shape * math.log(success))
     return shape * (1 - success) / (success * falling)
+
+
+def triangles(curve: Callable[[float], float], steps: int, order: float) -> float:
+    """A Renyi bound for `steps` neighbours in a row, by the triangle inequality."""
+    total = curve(order * steps)
+    for j in range(steps, 1, -1):
+        at = order * steps / j
+        place = at + (j - 1) * (at - 1)
+        total += (at - at / place) / (at - 1) * curve(place)
+    return total

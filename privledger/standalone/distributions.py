@@ -11,10 +11,11 @@ import cmath
 import math
 from typing import NamedTuple
 
+from .amounts import NO_RECORD, Law, height, law_of, summed
 from .closed_forms import LAPLACE, STEPS, full_chance, outputs
-from .leaves import leaf_price
+from .leaves import Atom, leaf_price
 from .reading import Node, NoPrice
-from .steps import CELLS, Atom, Pair, allocated_atoms, cells, chained, listed, so_often
+from .steps import CELLS, Pair, allocated_atoms, cells, chained, listed, so_often
 
 POINTS = 1 << 12
 LEAST_DELTA, PLAIN_DELTA = 1e-17, 1e-4
@@ -60,25 +61,25 @@ def drawn(rate: float, rows: int) -> list[float]:
 
 
 def rows_pair(rate: float, squared: float, rows: int, exchanged: bool) -> Pair:
-    """Several rows that go, or are exchanged, on a sample of Gaussians: atoms of fine cells."""
+    """Several rows that go, or are exchanged, on a sample of Gaussians."""
     mu = math.sqrt(squared)
-    up = drawn(rate, rows)
-    down = up if exchanged else [1.0]
+    law = tuple((j * mu, chance) for j, chance in enumerate(drawn(rate, rows)) if chance > 0)
+    return shifted_pair(law, law if exchanged else NO_RECORD)
 
-    def height(weights: list[float], x: float) -> float:
-        return math.fsum(one * math.exp(j * mu * x - j * j * squared / 2)
-                         for j, one in enumerate(weights))
-    low, high = -9.0 - (rows * mu if exchanged else 0.0), 9.0 + rows * mu
-    if (rows * mu + 9) ** 2 > 600:
+
+def shifted_pair(up: Law, down: Law) -> Pair:
+    """Normal laws of shifts up, against those of shifts down: atoms of fine cells."""
+    low, high = -9.0 - down[-1][0], 9.0 + up[-1][0]
+    if high**2 > 600 or len(up) > 2 * MOST_ROWS:
         raise NoPrice("a group of very sharp releases")
     width = (high - low) / CELLS
     atoms = []
     for cell in range(CELLS):
         left = low + width * cell
         middle = left + width / 2
-        mass = math.fsum(one * (normal(left + width - j * mu) - normal(left - j * mu))
-                         for j, one in enumerate(up))
-        atoms.append((math.log(height(up, middle)) - math.log(height(down, -middle)), mass))
+        mass = math.fsum(one * (normal(left + width - shift) - normal(left - shift))
+                         for shift, one in up)
+        atoms.append((height(up, middle) - height(down, -middle), mass))
     return Pair(atoms[0][0], atoms[-1][0], tuple(atoms))
 
 
@@ -201,8 +202,13 @@ def pairs_of(plan: Node, relation: str, attained: bool) -> list[tuple[Pair, int]
     squared = 0.0
     for unit, times in units.items():
         node = unit.node
-        steps = unit.rows * (2 if unit.exchanged else 1)
-        if node.name == "PoissonSample" and node.inner.name == "Gaussian":
+        steps, law = unit.rows * (2 if unit.exchanged else 1), law_of(node)
+        if len(law) > 1 and unit.relation == "add_remove":
+            law = summed(law, unit.rows)
+            found.append((shifted_pair(law, law if unit.exchanged else NO_RECORD), times))
+        elif len(law) == 1:
+            squared += times * (steps * law[0][0])**2
+        elif node.name == "PoissonSample" and node.inner.name == "Gaussian":
             if unit.relation != "add_remove" or node["rate"] == 1:
                 raise NoPrice(node.name)
             found.append((sample_of(node, unit), times))

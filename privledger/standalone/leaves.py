@@ -27,6 +27,7 @@ from .closed_forms import (
 from .reading import Bad, Node, NoPrice
 
 Curve = Callable[[float], float]
+Atom = tuple[float, float]  # loss, and its chance under the likelier table; or what a record adds
 
 
 class Price:
@@ -35,9 +36,11 @@ class Price:
     `exact` is the squared mu of what is Gaussian through and through, else None. `failure` is a
     probability with which nothing is promised. `shape` is what a sample can say more of,
     `choices` how often a range is all there is, and `rows` is squared mu and rho for several rows.
+    `amounts`, where a random amount is all there is: its law, of how many rows, if exchanged.
     """
 
-    __slots__ = ("choices", "exact", "failure", "gdp", "pure", "renyi", "rows", "shape", "zcdp")
+    __slots__ = ("amounts", "choices", "exact", "failure", "gdp", "pure", "renyi", "rows", "shape",
+                 "zcdp")
 
     def __init__(self, renyi: Curve, pure: float = math.inf, exact: float | None = None,
                  gdp: float | None = None, zcdp: float | None = None,
@@ -51,6 +54,7 @@ class Price:
             if pure < math.inf:
                 zcdp = min(zcdp, pure * math.tanh(pure / 2))
         self.gdp, self.zcdp = gdp, zcdp
+        self.amounts: tuple[tuple[Atom, ...], int, bool] | None = None
         self.rows: Callable[[int], tuple[float, float]] = self.by_steps
 
     def by_steps(self, steps: int) -> tuple[float, float]:

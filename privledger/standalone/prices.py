@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Callable  # noqa: UP035
 
-from .closed_forms import any_fails, full_chance, lesser, mean_runs, of_choices
+from .amounts import amounts_price, mixture_price, on_some
+from .closed_forms import any_fails, full_chance, lesser, mean_runs, of_choices, triangles
 from .distributions import by_blocks
 from .leaves import (
     Price,
@@ -21,7 +22,7 @@ from .leaves import (
     sampled_gaussian,
     sampled_moments,
 )
-from .reading import COMPOSITES, Bad, Node
+from .reading import Bad, Node
 
 MOST_STEPS, SCHEMES = 64, {"RandomAllocation", "TruncatedPoissonSample", "Correlated"}
 UNSAMPLED = {"IndividualFilter", "Group"} | SCHEMES
@@ -31,8 +32,7 @@ def price(node: Node, relation: str) -> Price:
     """What a node costs under a relation; kept at the node, and computed once."""
     found = node.prices.get(relation)
     if found is None:
-        make = RULES[node.name] if node.name in COMPOSITES else leaf_price
-        found = node.prices[relation] = make(node, relation)
+        found = node.prices[relation] = RULES.get(node.name, leaf_price)(node, relation)
     return found
 
 
@@ -157,6 +157,8 @@ def poisson(node: Node, relation: str) -> Price:
     inner, rate = price(node.inner, relation), node["rate"]
     if rate == 1 or inner.exact == 0:
         return inner
+    if inner.amounts is not None:
+        return amounts_price(on_some(rate, inner.amounts[0]))
     found, child = sample(node, rate, inner), node.inner
     while child.name == "PoissonSample":  # a sample of a sample is one
         rate, child = rate * child["rate"], child.inner
@@ -265,9 +267,12 @@ def allocation(node: Node, relation: str) -> Price:
     return Price(curve, inner.pure, None, inner.gdp, inner.zcdp)
 
 
-def several(child: Node, stated: str, steps: int) -> Price:
+def several(child: Node, stated: str, steps: int, exchanged: bool = False) -> Price:
     """Tables that are `steps` records apart: pure k epsilon, Gaussian k mu, Renyi by triangles."""
     inner = price(child, stated)
+    if inner.amounts is not None:
+        law, rows, already = inner.amounts
+        return amounts_price(law, rows * (1 if exchanged else steps), exchanged or already)
     if "IndividualFilter" in child.kinds or inner.failure:
         raise Bad("a group, or a change of relation, around a filter or a delta")
     (squared, rho), pure = inner.rows(steps), inner.pure * steps
@@ -277,21 +282,11 @@ def several(child: Node, stated: str, steps: int) -> Price:
         if inner.exact is not None:
             return squared * order / 2
         best = math.inf if whole is None else whole(order)
-        return min(best, triangles(inner, steps, order)) if steps <= MOST_STEPS else best
+        return min(best, triangles(inner.renyi, steps, order)) if steps <= MOST_STEPS else best
     found = Price(curve, pure, None if inner.exact is None else squared, squared, rho)
     found.choices = inner.choices and (inner.choices[0] * steps, inner.choices[1])
     found.rows = lambda more: lesser(found.by_steps(more), inner.rows(steps * more))
     return found
-
-
-def triangles(inner: Price, steps: int, order: float) -> float:
-    """A Renyi bound for `steps` neighbours in a row, by the triangle inequality."""
-    total = inner.renyi(order * steps)
-    for j in range(steps, 1, -1):
-        at = order * steps / j
-        place = at + (j - 1) * (at - 1)
-        total += (at - at / place) / (at - 1) * inner.renyi(place)
-    return total
 
 
 def group(node: Node, relation: str) -> Price:
@@ -303,7 +298,7 @@ def group(node: Node, relation: str) -> Price:
 def as_replace_one(node: Node, relation: str) -> Price:
     """An `AsReplaceOne`: one removal and one addition."""
     only(relation, "replace_one", "AsReplaceOne")
-    return several(node.inner, "add_remove", 2)
+    return several(node.inner, "add_remove", 2, exchanged=True)
 
 
 def label_only(node: Node, relation: str) -> Price:
@@ -346,8 +341,9 @@ def tuning(node: Node, relation: str) -> Price:
 RULES = {"Sequential": sequential, "Repeat": repeat, "Parallel": parallel, "OneOf": one_of,
          "IndividualFilter": individual, "PoissonSample": poisson, "FixedSizeSample": fixed_size,
          "RandomAllocation": allocation, "TruncatedPoissonSample": truncated,
-         "Correlated": correlated, "Group": group, "AsReplaceOne": as_replace_one,
-         "LabelOnly": label_only, "Federated": federated, "Tuning": tuning}
+         "Correlated": correlated, "MixtureOfGaussians": mixture_price, "Group": group,
+         "AsReplaceOne": as_replace_one, "LabelOnly": label_only, "Federated": federated,
+         "Tuning": tuning}
 
 
 # How long pricing takes, by the counting rule of the format: beyond it nothing is priced.
@@ -357,7 +353,8 @@ LIGHT, ALIKE, WITHIN, DISTRIBUTION, PART = 0.15, 0.01, 4.0, 100.0, 8.0
 HEAVY = {"PoissonSample": (2.0, 0.3), "FixedSizeSample": (3.0, 0.3), "Tuning": (25.0, 0.5),
          "RandomAllocation": (400.0, 0.3), "TruncatedPoissonSample": (5.0, 0.3),
          "Correlated": (30.0, 30.0), "Group": (1.0, 0.3), "AsReplaceOne": (1.0, 0.3),
-         "OneOf": (0.5, 0.5), "DiscreteGaussian": (12.0, 12.0), "DiscreteLaplace": (2.0, 2.0)}
+         "OneOf": (0.5, 0.5), "MixtureOfGaussians": (60.0, 0.3),
+         "DiscreteGaussian": (12.0, 12.0), "DiscreteLaplace": (2.0, 2.0)}
 EXACT = {"Gaussian", "Sequential", "Repeat", "PostProcess", "Public"}
 
 

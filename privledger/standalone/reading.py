@@ -205,6 +205,9 @@ GUMBEL = ("exponential", "gumbel")
 NODES: dict[str, dict[str, Any]] = {
     "Laplace": {"scale": (moderate, REQUIRED), "l1_sensitivity": (moderate, 1.0)},
     "Gaussian": {"noise_multiplier": (moderate, REQUIRED), "shares": (shares, ())},
+    "MixtureOfGaussians": {"standard_deviation": (moderate, REQUIRED),
+                           "sensitivities": (numbers, REQUIRED),
+                           "probabilities": (numbers, REQUIRED)},
     "DiscreteLaplace": {"parameter": (moderate, REQUIRED), "sensitivity": (counted(), 1)},
     "DiscreteGaussian": {"sigma": (moderate, REQUIRED), "sensitivity": (counted(), 1)},
     "Exponential": {"epsilon": (moderate, REQUIRED), "score_change": (ends, (-1.0, 1.0))},

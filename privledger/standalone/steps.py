@@ -9,10 +9,9 @@ import math
 from bisect import bisect_right
 from typing import Callable, NamedTuple  # noqa: UP035
 
-from .leaves import over_one
+from .leaves import Atom, over_one
 from .reading import NoPrice
 
-Atom = tuple[float, float]  # loss, and its chance under the likelier table
 FINE, SPREAD, FARTHEST = 1 / 20, 1.0, 8.5
 DUST = 1e-22
 SLICES, CELLS = 1200, 4000

@@ -25,6 +25,7 @@ from privledger.nodes import (
     Correlated,
     FixedSizeSample,
     Group,
+    MixtureOfGaussians,
     RandomAllocation,
     TruncatedPoissonSample,
     Tuning,
@@ -88,6 +89,8 @@ PLANS: dict[str, Callable[..., pl.Node]] = {
         PoissonSample(rate, pl.DiscreteGaussian(sigma, jump)), count),
     "whole, all": lambda sigma, count, jump: Repeat(pl.DiscreteGaussian(sigma, jump), count),
     "geometric": lambda epsilon, count, jump: Repeat(pl.DiscreteLaplace(epsilon, jump), count),
+    "random amount": lambda noise, rate, count, jump: Repeat(
+        MixtureOfGaussians(noise, (0, 1, jump), (1 - rate, rate / 2, rate / 2)), count),
     "choice": lambda epsilon, count: Repeat(pl.Exponential(epsilon), count),
     "any pure": lambda epsilon, count: Repeat(pl.PermuteAndFlip(epsilon), count),
     "tuned": lambda noise, success, count: Tuning(Repeat(pl.Gaussian(noise), count),
@@ -119,6 +122,12 @@ SLOW: dict[str, Callable[..., pl.Node]] = {
         Repeat(PoissonSample(rate, pl.Gaussian(noise)), count)),
     "exchanged Laplace": lambda noise, rate, count: AsReplaceOne(
         Repeat(PoissonSample(rate, pl.Laplace(noise)), count)),
+    "exchanged amount": lambda noise, rate, count, jump: AsReplaceOne(Repeat(
+        MixtureOfGaussians(noise, (0, 1, jump), (1 - rate, rate / 2, rate / 2)), count)),
+    "amounts of a person": lambda noise, rate, rows, jump: Group(min(rows, 40), MixtureOfGaussians(
+        noise, (0, 1, min(jump, 10)), (1 - rate, rate / 2, rate / 2))),  # all sums are listed
+    "pass of amounts": lambda noise, rate, steps: RandomAllocation(
+        steps, MixtureOfGaussians(noise, (0, 1, 2), (1 - rate, rate / 2, rate / 2))),
     "exchanged whole": lambda sigma, rate, count: AsReplaceOne(
         Repeat(PoissonSample(rate, pl.DiscreteGaussian(sigma, 1)), count)),
     "person's Laplace": lambda noise, rate, count, rows: Group(
@@ -137,8 +146,8 @@ SLOW: dict[str, Callable[..., pl.Node]] = {
         rows, Repeat(pl.Exponential(epsilon), count)),
 }
 
-EXCHANGED = {"fixed size", "exchanged", "exchanged Laplace", "exchanged whole", "exchanged pass",
-             "person's fixed size"}
+EXCHANGED = {"fixed size", "exchanged", "exchanged amount", "exchanged Laplace",
+             "exchanged whole", "exchanged pass", "person's fixed size"}
 """Those that are priced under replace-one."""
 
 CHAIN = 5

@@ -45,6 +45,8 @@ READ = [
     (dp_event.LaplaceDpEvent(4.0), "add_remove", L),
     (dp_event.DiscreteLaplaceDpEvent(0.5, 3), "add_remove", pl.DiscreteLaplace(0.5, 3)),
     (dp_event.RandomizedResponseDpEvent(0.5, 4), "replace_one", pl.RandomizedResponse(0.5, 4)),
+    (dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), (0.5, 0.5)), "add_remove",
+     pl.nodes.MixtureOfGaussians(1.0, [0.0, 1.0], [0.5, 0.5])),
     (dp_event.SelfComposedDpEvent(EG, 7), "add_remove", pl.Repeat(G, 7)),
     (dp_event.ComposedDpEvent([EG, EG]), "add_remove", pl.Sequential([G, G])),
     (dp_event.PoissonSampledDpEvent(0.1, EG), "add_remove", pl.PoissonSample(0.1, G)),
@@ -67,7 +69,6 @@ REFUSED = [
     dp_event.NonPrivateDpEvent(), dp_event.UnsupportedDpEvent(),
     dp_event.SampledWithReplacementDpEvent(100, 5, EG),
     dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4),
-    dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]),
     dp_event.ZCDpEvent(0.5, 0.5)]
 
 
@@ -314,7 +315,8 @@ def test_every_node_type_is_written_or_refused():
     seen |= {pl.Gaussian, pl.Laplace, pl.DiscreteLaplace, pl.RandomizedResponse, pl.Asserted,
              pl.AssertedZCDP, pl.Repeat, pl.PoissonSample, pl.nodes.PostProcess, pl.nodes.Public,
              pl.nodes.LabelOnly, pl.nodes.Federated, pl.nodes.RandomAllocation,
-             pl.nodes.TruncatedPoissonSample, pl.nodes.Correlated, pl.nodes.PartitionSelection}
+             pl.nodes.TruncatedPoissonSample, pl.nodes.Correlated, pl.nodes.PartitionSelection,
+             pl.nodes.MixtureOfGaussians}
     for exact in (True, False):  # no event fails with a probability
         with pytest.raises(pl.errors.UnsupportedNode):
             pl.nodes.to_dp_event(pl.nodes.PartitionSelection(30.0, 2.0), exact=exact)

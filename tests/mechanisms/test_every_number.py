@@ -182,6 +182,12 @@ NUMBERS = {
     "Correlated.steps": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), v, 1, 2), COUNT),
     "Correlated.separation": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), 9, v, 2), COUNT),
     "Correlated.participations": (lambda b, d, v: pl.nodes.Correlated(G, (1.0,), 9, 4, v), COUNT),
+    "MixtureOfGaussians.standard_deviation": (
+        lambda b, d, v: pl.nodes.MixtureOfGaussians(v, [1.0], [1.0]), POSITIVE),
+    "MixtureOfGaussians.sensitivities": (
+        lambda b, d, v: pl.nodes.MixtureOfGaussians(1.0, [1.0, v], [0.5, 0.5]), AT_LEAST_ZERO),
+    "MixtureOfGaussians.probabilities": (
+        lambda b, d, v: pl.nodes.MixtureOfGaussians(1.0, [0.0, 1.0], [0.5, v]), [*RATE, 0.4]),
     "DiscreteGaussian.sigma": (lambda b, d, v: pl.DiscreteGaussian(v), POSITIVE),
     "DiscreteGaussian.sensitivity": (lambda b, d, v: pl.DiscreteGaussian(1.0, v), COUNT),
     "DiscreteLaplace.parameter": (lambda b, d, v: pl.DiscreteLaplace(v), POSITIVE),

@@ -22,10 +22,13 @@ LEAVES = (
     pl.nodes.PartitionSelection(900.0, 40.0),
     pl.nodes.PartitionSelection(900.0, 40.0, 2, "geometric"),
     pl.nodes.PartitionSelection(900.0, 80.0, 3, "gaussian"),
+    pl.nodes.MixtureOfGaussians(40.0, (0.0, 1.0, 3.0), (0.5, 0.375, 0.125)),
+    pl.nodes.MixtureOfGaussians(40.0, (2.0,), (1.0,)),
     pl.RandomizedResponse(0.9, 3), pl.Asserted(0.1, "so it was said"),
     pl.Asserted(0.1, "so it was said", 1e-8), pl.AssertedZCDP(0.001, "so it was said"),
     pl.nodes.PostProcess("a note"), pl.nodes.Public("a fact"),
 )
+MIXED = pl.nodes.MixtureOfGaussians(60.0, (0.5, 1.0, 2.0), (0.5, 0.25, 0.25))
 SAMPLED = pl.nodes.Correlated(
     pl.PoissonSample(0.1, pl.Gaussian(60.0)), (1.0, -0.5, 0.25), 20, 5, 3)
 COMPOSITES = (
@@ -39,7 +42,11 @@ COMPOSITES = (
     SAMPLED, pl.nodes.Group(2, SAMPLED), pl.nodes.AsReplaceOne(SAMPLED),
     pl.nodes.TruncatedPoissonSample(0.1, 5, 100, pl.Gaussian(60.0)),
     pl.nodes.AsReplaceOne(pl.nodes.RandomAllocation(10, pl.Gaussian(60.0))),
-    pl.IndividualFilter("gdp", 0.001),
+    pl.PoissonSample(0.1, MIXED), pl.nodes.AsReplaceOne(pl.Repeat(MIXED, 2)),
+    pl.nodes.Group(3, pl.PoissonSample(0.5, MIXED)),
+    pl.nodes.AsReplaceOne(pl.nodes.Group(2, MIXED)),
+    pl.nodes.FixedSizeSample(5, 100, pl.nodes.AsReplaceOne(MIXED)),
+    pl.nodes.RandomAllocation(5, MIXED), pl.IndividualFilter("gdp", 0.001),
     pl.IndividualFilter("renyi", 0.001, 64.0), pl.IndividualFilter("gdp", 0.001, node=G),
     pl.nodes.Group(2, L), pl.nodes.Group(2, G), pl.nodes.AsReplaceOne(L),
     pl.nodes.LabelOnly(pl.Parallel([L, L])),

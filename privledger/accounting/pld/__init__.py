@@ -32,10 +32,13 @@ from privledger.accounting.pld.losses import fixed_size as fixed_size
 from privledger.accounting.pld.losses import gaussian_shift as gaussian_shift
 from privledger.accounting.pld.losses import laplace_shift as laplace_shift
 from privledger.accounting.pld.losses import losses_rdp as losses_rdp
+from privledger.accounting.pld.losses import mixture as mixture
 from privledger.accounting.pld.losses import moved as moved
 from privledger.accounting.pld.losses import poisson as poisson
 from privledger.accounting.pld.losses import together as together
 from privledger.accounting.pld.losses import truncated as truncated
+from privledger.accounting.pld.mixtures import MixturePair as MixturePair
+from privledger.accounting.pld.mixtures import amounts as amounts
 from privledger.accounting.pld.pairs import AtomPair as AtomPair
 from privledger.accounting.pld.pairs import BoundedRangePair as BoundedRangePair
 from privledger.accounting.pld.pairs import GaussianPair as GaussianPair

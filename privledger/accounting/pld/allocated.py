@@ -28,6 +28,7 @@ _FINE = 1 / 215  # of the deviation and of the way from the mean: how far grid p
 _APART = 3.0  # the same, of the place itself: quadrature sees smooth cells only
 _REACH = 8.5  # deviations of the logarithm of one ratio that are kept
 _SHORT = 16 * UNIT  # P mass that ratios have less than 1 for certain
+_FEW = 1e-17  # Q mass of the least ratios of a list, which share what is next to the last
 _NOTHING = 1e-15  # Q mass of the ratio 0 in a block
 _RARE = 1e-30  # P mass that each stage may give up at its upper end
 ROWS = 16
@@ -77,6 +78,8 @@ class Ratios:
         The power function of the tangents may pass 1. So may not what a record does: the tangents
         count up to the line of slope `least` that ends at 1, less `_SHORT`; then all is `least`.
         """
+        far = 0 if least else int(np.count_nonzero(np.cumsum(np.exp(loss) * q) <= _RARE))
+        infinite, loss, q = infinite + (_RARE if far else 0.0), loss[far:], q[far:]
         ratio, short = np.exp(loss), 1 - infinite - _SHORT
         rest = np.cumsum(q[::-1])[::-1]
         sums = np.cumsum(ratio * q)
@@ -158,7 +161,8 @@ def _listed(one: Ratios) -> Law:
     at, mass = np.array(one.ratio), np.array(one.mass)
     variance = max(float(mass @ (at - 1) ** 2), 1e-300)
     low, high = float(at.min()), float(at.max())
-    grid = allocation_grid(1.0, math.sqrt(variance), max(low, 1e-9 * high), high,
+    seen = (at > 0) & (np.cumsum(mass[::-1])[::-1] > _FEW)
+    grid = allocation_grid(1.0, math.sqrt(variance), float(at[seen].min()), high,
                            fine_for(variance), low)
     return Law(grid, _shared(grid, at, mass), one.infinite, 0.0, 0.0, 1, variance, low > 0)
 

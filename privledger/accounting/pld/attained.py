@@ -78,9 +78,9 @@ def _of_pair(pair: Pair) -> Parts:
     """Those of any pair, from masses between losses."""
     atoms, (loss, _) = pair.atoms(), pair.probe()
     edges = np.linspace(float(loss.min()), float(loss.max()), _EDGES)
-    bands = pair.bands(edges)
-    slack = np.maximum(bands.slack_p, bands.slack_q)
-    seen = np.minimum(bands.p, bands.q) > np.maximum(_RARE, 1e11 * slack)
+    bands = pair.bands(np.concatenate([[-math.inf], edges, [math.inf]]))
+    seen = ((bands.p > np.maximum(_RARE, 1e11 * bands.slack_p))
+            & (bands.q > np.maximum(_RARE, 1e11 * bands.slack_q)))
     q = np.append(bands.q[seen], atoms.p * np.exp(-atoms.loss))
     place = np.append(bands.p[seen] / bands.q[seen], np.exp(atoms.loss))
     order = np.argsort(place, kind="stable")

@@ -24,7 +24,7 @@ from privledger.accounting.pld.allocated import (
 )
 from privledger.accounting.pld.grid import GridPair, TooMuch, largest_step, product
 from privledger.accounting.pld.masses import atom_blur, dots
-from privledger.accounting.pld.mixtures import CoinPair, MixturePair, drawn
+from privledger.accounting.pld.mixtures import CoinPair, Drawn, MixturePair, drawn, thinned
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -104,7 +104,7 @@ class Stepped:
 
 
 Lane = (GaussianPair | LaplacePair | BoundedRangePair | AtomPair | AllocatedPair | CoinPair
-        | Together | Dearest | Sampled | Allocated | Stepped)
+        | MixturePair | Together | Dearest | Sampled | Allocated | Stepped)
 
 
 @frozen(eq=False)
@@ -165,8 +165,18 @@ def moved(replaced: Sequence[Losses], parts: Sequence[Losses]) -> Losses:
     return both_ways(Dearest(tuple(choices)))
 
 
+def mixture(law: Drawn) -> Losses:
+    """Losses of Gaussian noise on a sum to which one row adds a random amount."""
+    return Losses(MixturePair(law.chances, (1.0,), 1.0, law.places, law.loose, law.exact,
+                              law.exact),
+                  MixturePair((1.0,), law.chances, 1.0, law.places, law.loose, law.exact,
+                              law.exact))
+
+
 def poisson(rate: float, inner: Losses) -> Losses:
     """Losses of `inner` on a Poisson sample of this rate; the two lanes differ."""
+    if isinstance(inner.remove, MixturePair) and rate >= LEAST_RATE:
+        return mixture(thinned(inner.remove.law, rate))
     return Losses(Sampled("remove", rate, inner.remove), Sampled("add", rate, inner.add))
 
 

@@ -1,4 +1,5 @@
-"""Rows of a person, or an exchanged row, on a Poisson sample of Gaussian releases.
+"""Rows of a person, or an exchanged row, on a Poisson sample of Gaussian releases; and rows that
+add a random amount.
 
 P is a mixture of N(j mu, 1), Q of N(-j mu, 1), j >= 0: how many of the rows are in the sample.
 The loss rises with x, so every best test is a half-line (docs/proofs/relations.md).
@@ -7,8 +8,9 @@ The loss rises with x, so every best test is a half-line (docs/proofs/relations.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache, reduce
 
 import numpy as np
 from attrs import field, frozen
@@ -20,9 +22,9 @@ from privledger.accounting.pld.pairs import (
     Atoms,
     Bands,
     Pair,
-    bounded_tail,
     normal_masses,
 )
+from privledger.rounding import part_up, up
 
 MOST_ROWS = 64
 _LEAST = -640.0  # log of a chance
@@ -97,6 +99,80 @@ def drawn(rate: float, rows: int) -> Drawn:
     return Drawn(tuple(chances.tolist()), tuple(ends.tolist()), 16 * UNIT * (len(share) + 8), False)
 
 
+# --- The amount that a row adds, drawn by a law of its own.
+
+_ALIKE = 64 * UNIT  # of two sums, relatively, that are meant to be equal
+_MOST_SUMS = 512  # places of a sum
+_LEAST_CHANCE = 1e-280  # smaller ones lose their digits
+
+
+def amounts(sensitivities: Sequence[float], chances: Sequence[float], deviation: float) -> Drawn:
+    """The law of the shift of one row, in deviations of the noise, rounded up.
+
+    Chances count from the largest sensitivity down, up to 1; what they lack to 1 counts there, too.
+    """
+    each = dict[float, Fraction]()
+    for place, chance in zip(sensitivities, chances, strict=True):
+        each[place] = each.get(place, Fraction(0)) + Fraction(chance)
+    left, missing = Fraction(1), max(Fraction(0), 1 - sum(each.values()))
+    places, found = list[float](), list[float]()
+    for place in sorted(each, reverse=True):
+        share = min(each[place] + missing, left)
+        left, missing = left - share, Fraction(0)
+        if share > 0:
+            places.append(up(place / deviation) if place else 0.0)
+            found.append(part_up(share))
+    return Drawn(tuple(found[::-1]), tuple(places[::-1]))
+
+
+def thinned(law: Drawn, rate: float) -> Drawn:
+    """The same amount where the row is on a Poisson sample, and else 0."""
+    chances, places = [rate * one for one in law.chances], list(law.places)
+    if places[0]:
+        chances, places = [0.0, *chances], [0.0, *places]
+    chances[0] += 1 - rate
+    return _listed(np.array(places), np.array(chances), law.loose + 4 * UNIT, law.exact)
+
+
+def sum_of_rows(law: Drawn, rows: int) -> Drawn:
+    """The sum of the amounts of so many rows, each drawn by itself; or one that is larger."""
+    power, found = law, list[Drawn]()
+    while rows:
+        if rows & 1:
+            found.append(power)
+        rows >>= 1
+        power = _added(power, power) if rows else power
+    return reduce(_added, found)
+
+
+def _added(one: Drawn, other: Drawn) -> Drawn:
+    places = np.add.outer(np.array(one.places), np.array(other.places)).ravel()
+    chances = np.multiply.outer(np.array(one.chances), np.array(other.chances)).ravel()
+    order = np.argsort(places, kind="stable")
+    return _listed(places[order], chances[order],
+                   one.loose + other.loose + UNIT * (len(order) + 4), one.exact and other.exact)
+
+
+def _listed(places: Array, chances: Array, loose: float, exact: bool) -> Drawn:
+    """A law of few places; each of the others is rounded up to the next that is kept."""
+    kept = np.append(np.diff(places) > _ALIKE * places[1:], True)
+    starts = np.append(0, np.flatnonzero(kept)[:-1] + 1)
+    places = np.where(places[kept] > 0, np.nextafter(places[kept], np.inf), 0.0)
+    chances = np.add.reduceat(chances, starts)
+    chances[-1] = max(chances[-1], _LEAST_CHANCE)  # taken off the likeliest, where it is nothing
+    kept = chances >= _LEAST_CHANCE
+    if np.count_nonzero(kept) > _MOST_SUMS:
+        exact, beyond = False, np.cumsum(chances[::-1])[::-1]
+        kept[:-1] &= (np.cumsum(chances)[:-1] > _TAIL) & (beyond[:-1] > _TAIL)
+    if np.count_nonzero(kept) > _MOST_SUMS:
+        # Dense where larger amounts are not rare, and not too far apart elsewhere.
+        reach = np.cumsum((beyond ** (1 / 6) + 0.1) * np.diff(places, prepend=0.0) * kept)
+        kept[:-1] &= (np.diff(np.floor(reach * _MOST_SUMS / reach[-2])) > 0)
+    starts = np.append(0, np.flatnonzero(kept)[:-1] + 1)
+    return Drawn(tuple(np.add.reduceat(chances, starts).tolist()), tuple(places[kept].tolist()),
+                 loose + UNIT * len(kept), exact)
+
+
 @frozen(cache_hash=True)
 class MixturePair:
     """Sum of up[i] N(places[i] mu, 1) against the sum of down[i] N(-places[i] mu, 1).
@@ -115,6 +191,11 @@ class MixturePair:
     loose: float = 0.0
     tight: bool = True
     normal: bool = True
+
+    @property
+    def law(self) -> Drawn:
+        """Of the shift, where the other side is one normal law, or its mirror image."""
+        return Drawn(max(self.up, self.down, key=len), self.places, self.loose, self.tight)
 
     def shifts(self, weights: tuple[float, ...]) -> Array:
         """Of the normal laws of one side, `up` or `down`; shape (n,)."""
@@ -178,8 +259,7 @@ class MixturePair:
             low *= 2
         while self.loss(np.array([high]))[0][0] < aim[-1] and high < _FARTHEST:
             high *= 2
-        table = np.linspace(low, high, _TABLE)
-        known = np.maximum.accumulate(self.loss(table)[0])
+        table, known = _table(self, low, high)
         right = np.clip(np.searchsorted(known, aim), 1, _TABLE - 1)
         guess = np.interp(aim, known, table)
         for _ in range(_STEPS):
@@ -216,8 +296,38 @@ class MixturePair:
         return self.loss(x)[0], weight / weight.sum()
 
     def log_tail_moment(self, edge: float, beta: float) -> float:
-        """Minus infinity above the largest loss, unknown below it."""
-        return bounded_tail(self, edge)
+        """Beyond the place of the edge the loss is below a line, as P's part of it is convex with
+        slopes below the last shift, and Q's part is concave."""
+        from scipy.special import log_ndtr
+
+        if edge >= self.top:
+            return -math.inf
+        x, rise, off = _line(self, edge)
+        if not abs(x) < math.inf:
+            return math.inf
+        start, slope, shift = beta * (edge + off), beta * rise, self.shifts(self.up)
+        terms = [np.log(np.maximum(self.up, 1e-300)), np.full(len(shift), start),
+                 slope * (shift - x), np.full(len(shift), 0.5 * slope * slope),
+                 log_ndtr(shift + slope - x)]
+        size = sum(map(np.abs, terms)) + slope * abs(x)
+        return float(np.logaddexp.reduce(sum(terms) + self.loose + 16 * UNIT * (1 + size)))
+
+
+@lru_cache(maxsize=64)
+def _table(pair: MixturePair, low: float, high: float) -> tuple[Array, Array]:
+    """Places, and their losses, rising."""
+    places = np.linspace(low, high, _TABLE)
+    return places, np.maximum.accumulate(pair.loss(places)[0])
+
+
+@lru_cache(maxsize=1024)
+def _line(pair: MixturePair, edge: float) -> tuple[float, float, float]:
+    """Where the loss is `edge`, a slope that it does not pass from there on, and how far off."""
+    (x,), off = pair._places(np.array([edge]))
+    if not abs(x) < math.inf:
+        return x, math.inf, 0.0
+    fall = float(pair._side(pair.down, np.array([-x]))[1][0])
+    return float(x), (float(pair.shifts(pair.up)[-1]) + fall) * (1 + 1e-12), off
 
 
 _FARTHEST = 1e6

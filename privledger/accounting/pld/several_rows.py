@@ -22,7 +22,7 @@ from privledger.accounting.pld.losses import (
     both_ways,
     only_gaussian,
 )
-from privledger.accounting.pld.mixtures import CoinPair, MixturePair, binomial, held
+from privledger.accounting.pld.mixtures import CoinPair, MixturePair, binomial, held, sum_of_rows
 from privledger.accounting.pld.pairs import (
     AtomPair,
     BoundedRangePair,
@@ -85,6 +85,8 @@ def _exchange(lane: Lane) -> Lane | None:
     """A sample drawn row by row meets the row that goes and the one that comes alike."""
     if isinstance(lane, CoinPair):
         return _exchanged(lane)
+    if isinstance(lane, MixturePair):
+        return evolve(lane, down=lane.up)
     if not isinstance(lane, Sampled):
         return _rows(lane, 2)
     if lane.kind == "fixed":
@@ -112,6 +114,8 @@ def _rows(lane: Lane, rows: int) -> Lane | None:
     if isinstance(lane, GaussianPair):
         mu = multiply_up(lane.mu, float(rows))
         return GaussianPair(mu, lane.tight) if mu <= _HIGHEST_MU else None
+    if isinstance(lane, MixturePair):
+        return _amounts(lane, rows)
     if isinstance(lane, LaplacePair):
         epsilon = multiply_up(lane.epsilon, float(rows))
         return LaplacePair(epsilon) if epsilon <= _HIGHEST_PURE else None
@@ -119,6 +123,16 @@ def _rows(lane: Lane, rows: int) -> Lane | None:
         eta = multiply_up(lane.eta, float(rows))
         return BoundedRangePair(eta) if eta <= _HIGHEST_PURE else None
     return _pure_rows(lane, rows) if isinstance(lane, AtomPair) else None
+
+
+def _amounts(lane: MixturePair, rows: int) -> MixturePair | None:
+    """Each row adds an amount of its own."""
+    if lane.places[-1] * rows > _HIGHEST_MU:
+        return None
+    law = sum_of_rows(lane.law, rows)
+    up, down = (law.chances if len(side) > 1 else side for side in (lane.up, lane.down))
+    return evolve(lane, up=up, down=down, places=law.places, loose=law.loose, tight=law.exact,
+                  normal=law.exact)
 
 
 def _of_any(lane: Sampled, rows: int) -> Sampled | None:
