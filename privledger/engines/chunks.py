@@ -20,20 +20,21 @@ from privledger.engines.messages import (
     LATE,
     SPOOL,
     Asked,
+    Filling,
     Said,
     Spending,
     headed,
     said_to_bytes,
     unseal,
 )
-from privledger.errors import EngineError, SpoolError
+from privledger.errors import SpoolError
 from privledger.ledger.individual import ScopeSpend
 from privledger.mutex import Mutex
 from privledger.questions.asking import Members, Sketch, Takings, answer
 from privledger.questions.blocks import quiet
 from privledger.tables.chunk import Lazily, Rows
 from privledger.tables.columns import Columns
-from privledger.tables.ingest import name_of
+from privledger.tables.ingest import name_of, write_part
 from privledger.tables.layout import ChunkNote, Layout, Opened, opened
 from privledger.tables.spool import Folder, marks_of
 from privledger.tables.stored_chunk import StoredChunk, label_of
@@ -63,33 +64,33 @@ class Bench:
         """
         text = unseal(self.folder.key, ASKED, message)
         head, task = headed(text)
-        release = str(head["release"])
-        said = Said(release, (), "", 0, FAILED)
+        release, chunks, status = str(head["release"]), tuple[int, ...](), FAILED
         try:
             with self._lock, quiet(), np.errstate(all="ignore"):
-                read = self._read(str(head["catalogue"]))
+                name = str(head["catalogue"])
+                read = self._reads.setdefault(name, Read(self.folder, name))
                 read.follow(int(head["lines"]))
                 asked = read.built(task)
-                assert isinstance(asked, Asked)
-                said = self._answered(asked, read)
+                assert isinstance(asked, Asked | Filling)
+                chunks = tuple(note.number for note in asked.notes)
+                said = (self._answered(asked, read) if isinstance(asked, Asked) else
+                        (self._filled(asked), ()))
+            return said_to_bytes(self.folder.key, Said(
+                release, chunks, asked.layout.digest, sum(note.rows for note in asked.notes),
+                DONE, said[1], said[0]))
         except LateObject:
-            said = Said(release, (), "", 0, LATE)
+            status = LATE
         except SpoolError:
-            said = Said(release, (), "", 0, SPOOL)
+            status = SPOOL
         except Exception:
-            pass  # what it was may depend on a record
-        try:
-            return said_to_bytes(self.folder.key, said)
-        except EngineError:  # a sketch that is not whole numbers
-            return said_to_bytes(self.folder.key, Said(release, (), "", 0, FAILED))
+            pass  # what it was may depend on a record, or the sketch is not whole numbers
+        return said_to_bytes(self.folder.key, Said(release, chunks, "", 0, status))
 
-    def _read(self, name: str) -> Read:
-        known = self._reads.get(name)
-        if known is None:
-            known = self._reads[name] = Read(self.folder, name)
-        return known
+    def _filled(self, asked: Filling) -> Sketch:
+        found = write_part(self.folder, asked.layout, asked.part, asked.unlabelled, asked.notes)
+        return np.array([list(bytes.fromhex(note.sha256)) for note in found], dtype=np.uint8)
 
-    def _answered(self, asked: Asked, read: Read) -> Said:
+    def _answered(self, asked: Asked, read: Read) -> tuple[Sketch, tuple[str, ...]]:
         merged: Sketch = None
         fresh: set[str] = set()
         for note in asked.notes:
@@ -101,9 +102,7 @@ class Bench:
             account.keep()
             fresh |= stored.fresh
             merged = found if merged is None else asked.task.question.merge(merged, found)
-        rows = sum(note.rows for note in asked.notes)
-        return Said(asked.release, tuple(note.number for note in asked.notes),
-                    asked.layout.digest, rows, DONE, tuple(sorted(fresh)), merged)
+        return merged, tuple(sorted(fresh))
 
     def _rows(self, layout: Layout, note: ChunkNote, stored: StoredChunk) -> Rows:
         held = self.opened(layout, note)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from typing import Final
 
 import numpy as np
 from attrs import define, field
@@ -19,16 +18,8 @@ from numpy.typing import NDArray
 from privledger.engines.catalogue import Catalogue
 from privledger.engines.chunks import Bench
 from privledger.engines.engine import Engine
-from privledger.engines.messages import (
-    DONE,
-    LATE,
-    SPOOL,
-    Asked,
-    Said,
-    Spending,
-    asked_to_bytes,
-    message_said,
-)
+from privledger.engines.exchange import BLOCKS_PER_WORKER, Block, Exchange, is_of
+from privledger.engines.messages import DONE, SPOOL, Asked, Spending
 from privledger.errors import DataError, EngineError, SpoolError
 from privledger.mutex import Mutex
 from privledger.questions.asking import FilterAccount, Members, Sketch, Task
@@ -39,8 +30,6 @@ from privledger.tables.layout import Array, ChunkNote
 from privledger.tables.spool import Folder
 from privledger.tables.stored_chunk import StoredChunk, label_of
 
-ATTEMPTS: Final = 4
-BLOCKS_PER_WORKER: Final = 3
 OTHER = ("a worker replied with another layout or size of chunks. Nothing was released, and the "
          "charge stands")
 FAILED_THERE = "the query failed inside the guard. Its charge stands"
@@ -140,13 +129,49 @@ class ChunkTable:
         with self._lock:
             takings = self._takings(task, account)
             held = self._held.setdefault(members.session, {})
-            asked = _Asking(self, task, members.session, dict(held), _spending(takings))
-            merged = asked.merged()
-            held |= dict.fromkeys(asked.fresh, asked.release)
+            before, catalogue = dict(held), self._catalogue
+
+            def told(release: str, block: Block) -> tuple[str, int, bytes]:
+                text = catalogue.described(Asked(
+                    release, self.ingested.layout, block, task, members.session, self.secret,
+                    before, _spending(takings)))
+                return catalogue.name, catalogue.lines, text
+
+            asking = Exchange(self.folder, self.engine, told)
+            merged, fresh = self._merged(asking, task)
+            held |= dict.fromkeys(fresh, asking.release)
             if takings is not None:
                 self._spent.setdefault(members.session, {})[takings.label] = takings
-                takings.gone, takings.last = takings.last, asked.release
+                takings.gone, takings.last = takings.last, asking.release
             return merged
+
+    def _merged(self, asking: Exchange, task: Task) -> tuple[Sketch, set[str]]:
+        """All chunks' sketches as one, and what was fixed for them, by label."""
+        merged: Sketch = None
+        fresh: set[str] = set()
+        most, done = self.engine.workers * BLOCKS_PER_WORKER, 0
+        for block, said in asking.replies(blocks(self.notes, most)):
+            if said.status == SPOOL:
+                raise SpoolError("a chunk of the table, or its stored intermediate result, is "
+                                 "missing or was changed. Nothing was released, and the charge "
+                                 "stands")
+            if said.status != DONE:
+                raise DataError(FAILED_THERE)
+            if not is_of(said, block, self.ingested.layout):
+                raise EngineError(OTHER)
+            fresh.update(said.fresh)
+            try:
+                merged = said.sketch if merged is None else task.question.merge(merged, said.sketch)
+            except (ValueError, TypeError, AttributeError, IndexError):
+                raise EngineError(OTHER) from None
+            done += len(block)
+            if self.on_progress is not None:
+                self.on_progress(done, len(self.notes))
+        if done < len(self.notes):
+            raise EngineError("chunks were not answered after several attempts: workers have "
+                              "stopped, have another version, or cannot read the chunk store's "
+                              "folder. Nothing was released, and the charge stands")
+        return merged, fresh
 
     def forget(self, session: str) -> None:
         """A session is over and settled: what was kept for it alone is not asked for again."""
@@ -201,79 +226,6 @@ def _spending(takings: ChunkTakings | None) -> Spending | None:
         return None
     return Spending(takings.label, takings.cap, takings.last, takings.gone,
                     takings.before is not None)
-
-
-@define(eq=False, repr=False)
-class _Asking:
-    """One release: which chunks have answered, and what they say together."""
-
-    table: ChunkTable
-    task: Task
-    session: str
-    held: dict[str, str]
-    spending: Spending | None
-    release: str = field(init=False, factory=lambda: secrets.token_hex(16))
-    fresh: set[str] = field(init=False, factory=set)
-    _open: dict[tuple[int, ...], tuple[ChunkNote, ...]] = field(init=False, factory=dict)
-    _sketch: Sketch = None
-
-    def merged(self) -> Sketch:
-        """All chunks' sketches as one."""
-        for block in blocks(self.table.notes, self.table.engine.workers * BLOCKS_PER_WORKER):
-            self._open[tuple(note.number for note in block)] = block
-        for _ in range(ATTEMPTS):
-            for reply in self.table.engine.run(list(self._messages())):
-                self._take(reply)
-            if not self._open:
-                return self._sketch
-        raise EngineError("chunks were not answered after several attempts: workers have stopped, "
-                          "have another version, or cannot read the chunk store's folder. Nothing "
-                          "was released, and the charge stands")
-
-    def _messages(self) -> Iterator[tuple[str, bytes]]:
-        table = self.table
-        catalogue = table._catalogue
-        for block in self._open.values():
-            text = catalogue.described(Asked(
-                self.release, table.ingested.layout, block, self.task, self.session, table.secret,
-                self.held, self.spending))
-            yield str(table.folder.path), asked_to_bytes(
-                table.folder.key, {"release": self.release, "catalogue": catalogue.name,
-                                   "lines": catalogue.lines}, text)
-
-    def _take(self, reply: bytes) -> None:
-        """Add one block, if it is one of this release that is not answered yet."""
-        try:
-            said = message_said(self.table.folder.key, reply)
-        except EngineError:
-            return  # a stranger's: as good as none
-        if said.release != self.release or said.status == LATE:
-            return
-        if said.status == SPOOL:
-            raise SpoolError("a chunk of the table, or its stored intermediate result, is missing "
-                             "or was changed. Nothing was released, and the charge stands")
-        if said.status != DONE:
-            raise DataError(FAILED_THERE)
-        block = self._open.get(said.chunks)
-        if block is None:
-            return  # answered before, or never asked
-        _check(said, block, self.table.ingested.layout.digest)
-        del self._open[said.chunks]
-        self.fresh.update(said.fresh)
-        try:
-            self._sketch = (said.sketch if self._sketch is None
-                            else self.task.question.merge(self._sketch, said.sketch))
-        except (ValueError, TypeError, AttributeError, IndexError):
-            raise EngineError(OTHER) from None
-        if self.table.on_progress is not None:
-            done = len(self.table.notes) - sum(map(len, self._open.values()))
-            self.table.on_progress(done, len(self.table.notes))
-
-
-def _check(said: Said, block: tuple[ChunkNote, ...], layout: str) -> None:
-    """Raise `EngineError` unless a reply is of the chunks as the driver knows them."""
-    if said.layout != layout or said.rows != sum(note.rows for note in block):
-        raise EngineError(OTHER)
 
 
 def blocks(notes: tuple[ChunkNote, ...], most: int) -> list[tuple[ChunkNote, ...]]:

@@ -19,6 +19,7 @@ from privledger.questions.order_sketch import KeyTally, Ordered, Tallied
 from privledger.questions.tallies import Tabled, Tally
 from privledger.questions.votes import VoteSums
 from privledger.tables.layout import Array, ChunkNote, Layout
+from privledger.tables.listing import Origin
 
 # Messages that only owners of a spool's key can read or make: a mask, and a mark.  The mask is a
 # SHAKE-256 stream under the key and a fresh nonce, the mark an HMAC over all of it. So a
@@ -189,6 +190,24 @@ class Asked:
 
 
 @frozen(eq=False, repr=False)
+class Filling:
+    """One part of a source, to be read from its files and written to chunks.
+
+    Attributes:
+        release: 32 hexadecimal digits, of this ingest alone.
+        layout: of the chunks. part: where the rows are.
+        notes: the chunks to write; one that an earlier run wrote has the hash of its file.
+        unlabelled: whether cells of the target may be missing.
+    """
+
+    release: str
+    layout: Layout
+    notes: tuple[ChunkNote, ...]
+    part: Origin
+    unlabelled: bool
+
+
+@frozen(eq=False, repr=False)
 class Said:
     """A worker's reply.
 
@@ -197,7 +216,7 @@ class Said:
         layout: digest of their layout. rows: how many it read.
         status: `done`, or why not: never anything about a record.
         fresh: what was fixed in this release, by label.
-        sketch: merged over the chunks.
+        sketch: merged over the chunks; of chunks that were written, what each hashes to.
     """
 
     release: str
@@ -214,7 +233,7 @@ def asked_to_bytes(key: bytes, head: dict[str, str | int], text: bytes) -> bytes
 
     Args:
         head: `release`, `catalogue` and how many `lines` of it the task speaks of.
-        text: an `Asked`, as the catalogue describes it.
+        text: an `Asked` or a `Filling`, as the catalogue describes it.
     """
     named = json.dumps(head).encode()
     return seal(key, ASKED, len(named).to_bytes(8, "little") + named + text)
@@ -252,5 +271,4 @@ def message_said(key: bytes, message: bytes) -> Said:
         raise EngineError("a reply of unknown status")
     if found.status != DONE:
         return found
-    return Said(found.release, found.chunks, found.layout, found.rows, found.status, found.fresh,
-                message_from_bytes(text[8 + size :]))
+    return attrs.evolve(found, sketch=message_from_bytes(text[8 + size :]))

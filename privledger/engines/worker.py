@@ -61,7 +61,3 @@ def serve_worker() -> None:
         except Exception:
             reply = b""  # no holder of the key wrote it, or the spool is gone
         send(sink, reply)
-
-
-if __name__ == "__main__":
-    serve_worker()

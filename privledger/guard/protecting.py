@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privledger.engines.driver import ChunkTable, Done
 from privledger.engines.engine import Engine
+from privledger.engines.exchange import filled
 from privledger.errors import DataError, InvalidValue, NotGranted, RelationMismatch, UnsupportedNode
 from privledger.guard.dataset import Dataset
 from privledger.guard.enrolling import Enrolling
@@ -31,22 +32,14 @@ from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns, TextKey, own_schema
 from privledger.tables.encode import encode_features, encode_keys, encode_target
 from privledger.tables.frames import check_target, column_of, split_target
-from privledger.tables.ingest import Portion, Progress, ingest
-from privledger.tables.layout import Array, Layout
+from privledger.tables.ingest import Ingested, Known, Progress, encoded, ingest, write_rows
+from privledger.tables.layout import ChunkNote, Layout
 from privledger.tables.person_ids import Persons
 from privledger.tables.schema import Schema
 from privledger.tables.sources import Source
 from privledger.tables.spool import Folder
 
 # Tables in chunks behind the guard: where rows come from, and where they go.
-
-
-@frozen(eq=False, repr=False)
-class Whole:
-    """Rows in memory, as a `Portion`."""
-
-    features: Columns
-    target: Array | None
 
 
 @frozen(eq=False, repr=False)
@@ -78,21 +71,39 @@ def check_privacy_unit(unit: str) -> None:
                               "read")
 
 
-def chunk_table(how: Chunking, schema: Schema, portions: Iterable[Portion], has_target: bool,
-                source: NoiseSource, origin: str = "") -> ChunkTable:
+def chunk_table(how: Chunking, schema: Schema, table: ProtectedTable, partial: bool,
+                source: NoiseSource) -> ChunkTable:
     """Every row on disk, in chunks of the engine's size."""
     folder = Folder.temporary() if how.spool is None else Folder.at(how.spool)
-    layout = Layout(schema, has_target)
-    held = ingest(folder, layout, portions, how.engine.chunk_rows, source=origin,
-                  progress=how.progress)
+    layout = Layout(schema, table.y is not None or table.target is not None)
+    held = _ingested(table, partial, folder, how.engine, Ingested(layout, ()), how.progress)
     return ChunkTable(folder, held, how.engine, _secret(source), how.passes)
 
 
-def more_chunks(old: ChunkTable, portions: Iterable[Portion], source: NoiseSource) -> ChunkTable:
+def more_chunks(old: ChunkTable, table: ProtectedTable, partial: bool,
+                source: NoiseSource) -> ChunkTable:
     """The same table with late arrivals behind it. Its coins are drawn anew."""
-    held = ingest(old.folder, old.ingested.layout, portions, old.engine.chunk_rows,
-                  before=old.notes)
+    held = _ingested(table, partial, old.folder, old.engine, old.ingested)
     return evolve(old, ingested=held, secret=_secret(source))
+
+
+def _ingested(table: ProtectedTable, unlabelled: bool, folder: Folder, engine: Engine,
+              before: Ingested, progress: Progress | None = None) -> Ingested:
+    """With a table's rows: workers write them, where each can read a part; else this process."""
+    layout, notes, rows = before.layout, before.notes, engine.chunk_rows
+    if type(table.X) is Source:
+        wanted = table.X.check(layout.schema, layout.has_target, unlabelled)
+        portions = encoded(wanted, table.X.origin)
+    else:
+        columns, target = _encoded(table.X, table.y, layout.schema, unlabelled)
+        portions = iter([[*columns.arrays, *(() if target is None else (target,))]])
+
+    def write(known: Known) -> Iterator[ChunkNote]:
+        if type(table.X) is Source and table.X.has_parts:
+            return filled(folder, engine, layout, table.X, unlabelled, notes, known)
+        return write_rows(folder, layout, portions, rows, (len(notes), before.rows), known)
+
+    return ingest(folder, before, rows, write, progress)
 
 
 def _secret(source: NoiseSource) -> bytes:
@@ -345,8 +356,7 @@ def _protected_chunks(
 ) -> Dataset:
     """As `protected`, of rows that go to a spool."""
     assert table.schema is not None
-    chunks = chunk_table(how, own, _portions(table, own, partial, how.engine.chunk_rows),
-                         table.y is not None or table.target is not None, source)
+    chunks = chunk_table(how, own, table, partial, source)
     if table.name is not None:
         identities.check_chunks(short_name("name", table.name), chunks)
     mark = None if table.key is None else fingerprint_of(table.key, chunks.columns())
@@ -366,13 +376,6 @@ def know_again(vault: Vault, key: bytes | None, mark: str | None) -> None:
     if key is not None and mark is not None:
         vault.version = f"mark:{mark}"
         vault.sealing = hmac.digest(key, b"privledger kept answers 1", "sha256")
-
-
-def _portions(table: ProtectedTable, own: Schema, partial: bool, rows: int) -> Iterable[Portion]:
-    """The rows of a source as it is read, or all of a table in memory."""
-    if type(table.X) is Source:
-        return table.X.batches(own, table.target, rows, unlabelled=partial)
-    return [Whole(*_encoded(table.X, table.y, own, partial))]
 
 
 def _people(unit: str, enrolling: Enrolling, given: object, X: object, schema: Schema,
@@ -409,9 +412,7 @@ def grown(late: Late, history: History, source: NoiseSource, identities: Identit
     table = ProtectedTable(late.X, late.y, old.schema, None, None, False, old.unlabelled,
                   target=late.target).with_labels(old.schema)
     if old.facts.chunked:
-        vault = old.with_chunks(lambda chunks: more_chunks(
-            chunks, _portions(table, old.schema, old.unlabelled, chunks.engine.chunk_rows),
-            source))
+        vault = old.with_chunks(lambda chunks: more_chunks(chunks, table, old.unlabelled, source))
         identities.grow(vault.identity, vault)
         return _handle(vault, old.schema, shown)
     columns, target = _encoded(late.X, table.y, old.schema, old.unlabelled)

@@ -5,33 +5,25 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
-import numpy as np
 from attrs import frozen
 
 from privledger.errors import DataError, SpoolError
-from privledger.tables.columns import Columns
-from privledger.tables.layout import Array, ChunkNote, Layout, Piece, packed_chunk
+from privledger.tables.layout import Array, ChunkNote, Layout, Piece, narrow, packed_chunk
+from privledger.tables.listing import Origin
+from privledger.tables.sources import PIECE_ROWS, Wanted, regrouped
 from privledger.tables.spool import Folder
 
 Progress = Callable[[int], None]
 """Told how many rows are done."""
+Known: TypeAlias = "Mapping[int, ChunkNote]"
+"""Chunks that an earlier run finished, by number."""
+Write: TypeAlias = "Callable[[Known], Iterator[ChunkNote]]"
+"""Writes all chunks, and says of each, in any order, what was written."""
 
 _MANIFEST = "manifest"
-
-
-class Portion(Protocol):
-    """Some consecutive rows, encoded."""
-
-    @property
-    def features(self) -> Columns:
-        """Their features."""
-
-    @property
-    def target(self) -> Array | None:
-        """Their targets."""
 
 
 @frozen(repr=False)
@@ -39,7 +31,7 @@ class Ingested:
     """What a spool holds.
 
     Attributes:
-        notes: of its chunks, in order. columns: a keyed mark of each column's values, by name.
+        notes: of its chunks, in order.
     """
 
     layout: Layout
@@ -51,42 +43,80 @@ class Ingested:
         return sum(note.rows for note in self.notes)
 
 
-def ingest(folder: Folder, layout: Layout, portions: Iterable[Portion], rows: int, *,
-           before: tuple[ChunkNote, ...] = (), source: str = "",
-           progress: Progress | None = None) -> Ingested:
+def ingest(folder: Folder, before: Ingested, rows: int, write: Write,
+           progress: Progress | None) -> Ingested:
     """Write every row to a chunk.
 
     A run that was killed goes on where it stopped: chunks that it finished are checked against
     what the source says again, and not written twice.
 
     Args:
-        rows: of a chunk. before: chunks of the same table that come first.
-        source: what the rows are from, to tell another source from the same one.
+        before: chunks of the same table that come first. rows: of a chunk. write: who writes, of
+            what.
 
     Raises:
         DataError: there are no rows, or what was there comes from another source.
         SpoolError: it cannot be written.
     """
-    known = _resumed(folder, layout, rows, source) if not before else ()
-    notes, first = list(before), sum(note.rows for note in before)
-    lines = [_line(folder, _head(layout, rows, source)), *(_noted(folder, one) for one in before)]
-    for number, arrays in enumerate(_pieces(layout, portions, rows), start=len(before)):
-        pieces = packed_chunk(layout, (number, first), arrays)
-        if number < len(known) and folder.file(name_of(number)).exists():
-            digest = _again(known[number], pieces)
-        else:
-            digest = folder.write(name_of(number), pieces)
-        note = ChunkNote(number, first, len(arrays[0]), digest)
+    layout, notes, done = before.layout, list(before.notes), before.rows
+    known = {} if notes else _resumed(folder, layout, rows)
+    lines = [_line(folder, _head(layout, rows)), *(_noted(folder, one) for one in notes)]
+    for note in write(known):
         notes.append(note)
         lines.append(_noted(folder, note))
         if folder.lasting:  # one that goes with its process is never continued
             folder.write(_MANIFEST, lines)
-        first += note.rows
+        done += note.rows
         if progress is not None:
-            progress(first)
-    if len(notes) == len(before):
+            progress(done)
+    if len(notes) == len(before.notes):
         raise DataError("the table is empty: a minimum of 1 row is required")
-    return Ingested(layout, tuple(notes))
+    return Ingested(layout, tuple(sorted(notes, key=lambda note: note.number)))
+
+
+def write_rows(folder: Folder, layout: Layout, portions: Iterable[list[Array]], rows: int,
+               start: tuple[int, int], known: Known) -> Iterator[ChunkNote]:
+    """Write consecutive rows to chunks of `rows`; the last one has what is left.
+
+    Args:
+        portions: encoded columns, in the layout's order.
+        start: number of the first chunk and of its first row.
+
+    Raises:
+        DataError: the rows do not fit. SpoolError: a chunk cannot be written, or is there with
+            other rows.
+    """
+    number, first = start
+    for arrays in regrouped(portions, rows, again=True, held_as=narrow):
+        pieces = packed_chunk(layout, (number, first), arrays)
+        if number in known and folder.file(name_of(number)).exists():
+            digest = _again(known[number], pieces)
+        else:
+            digest = folder.write(name_of(number), pieces)
+        yield ChunkNote(number, first, len(arrays[0]), digest)
+        number, first = number + 1, first + rows
+
+
+def write_part(folder: Folder, layout: Layout, part: Origin, unlabelled: bool,
+               notes: tuple[ChunkNote, ...]) -> tuple[ChunkNote, ...]:
+    """Write the rows of a part to its chunks. A chunk whose file has a hash is only compared.
+
+    Raises:
+        DataError: it has other rows than its files state; else as for `write_rows`.
+    """
+    portions = encoded(Wanted(layout.schema, layout.has_target, unlabelled), part)
+    start = (notes[0].number, notes[0].first)
+    found = tuple(write_rows(folder, layout, portions, notes[0].rows, start,
+                             {note.number: note for note in notes if note.sha256}))
+    if [note.rows for note in found] != [note.rows for note in notes]:
+        raise DataError("the files have other rows than they state")
+    return found
+
+
+def encoded(wanted: Wanted, origin: Origin) -> Iterator[list[Array]]:
+    """Columns that chunks have, a few rows at a time."""
+    for piece in origin.pieces(wanted.names, PIECE_ROWS):
+        yield wanted.encoded(piece)[: len(wanted.columns)]
 
 
 def name_of(number: int) -> str:
@@ -105,41 +135,8 @@ def _again(known: ChunkNote, pieces: list[Piece]) -> str:
     return known.sha256
 
 
-def _pieces(layout: Layout, portions: Iterable[Portion], rows: int) -> Iterator[list[Array]]:
-    """The same rows in pieces of exactly `rows`, and one of what is left."""
-    waiting: list[list[Array]] = [[] for _ in layout.columns]
-    held = 0
-    for portion in portions:
-        arrays = _arrays(layout, portion)
-        start, size = 0, len(arrays[0])
-        while start < size:
-            stop = min(size, start + rows - held)
-            for place, array in enumerate(arrays):
-                waiting[place].append(array[start:stop])
-            held, start = held + stop - start, stop
-            if held == rows:
-                yield [_joined(one) for one in waiting]
-                waiting, held = [[] for _ in layout.columns], 0
-    if held:
-        yield [_joined(one) for one in waiting]
-
-
-def _joined(parts: list[Array]) -> Array:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _arrays(layout: Layout, portion: Portion) -> list[Array]:
-    target = portion.target
-    if (target is not None) != layout.has_target:
-        raise DataError("rows with a target and rows without one")
-    arrays = [*portion.features.arrays, *(() if target is None else (target,))]
-    if len({len(array) for array in arrays}) != 1:
-        raise DataError("columns of different lengths")
-    return arrays
-
-
-def _head(layout: Layout, rows: int, source: str) -> list[object]:
-    return ["privledger spool 1", layout.digest, rows, source]
+def _head(layout: Layout, rows: int) -> list[object]:
+    return ["privledger spool 1", layout.digest, rows, ""]
 
 
 def _noted(folder: Folder, note: ChunkNote) -> bytes:
@@ -155,19 +152,19 @@ def _mark(folder: Folder, text: str) -> str:
     return hmac.digest(folder.key, b"manifest\0" + text.encode(), "sha256").hex()
 
 
-def _resumed(folder: Folder, layout: Layout, rows: int, source: str) -> tuple[ChunkNote, ...]:
+def _resumed(folder: Folder, layout: Layout, rows: int) -> Known:
     """What a spool holds already of the same source; nothing of a fresh one."""
     try:
         lines = folder.file(_MANIFEST).read_text().splitlines()
     except OSError:
-        return ()
+        return {}
     said = []
     for line in lines:
         text, _, mark = line.partition("\t")
         if not hmac.compare_digest(mark, _mark(folder, text)):
             raise SpoolError("the chunk store's list of chunks was changed: use another folder")
         said.append(json.loads(text))
-    if not said or said[0] != _head(layout, rows, source):
+    if not said or said[0] != _head(layout, rows):
         raise SpoolError("the chunk store was begun with another source or schema: use another "
                          "folder")
-    return tuple(ChunkNote(*fields) for fields in said[1:])
+    return {fields[0]: ChunkNote(*fields) for fields in said[1:]}

@@ -67,7 +67,8 @@ def narrow(array: Array) -> Array:
         with np.errstate(all="ignore"):  # a warning would tell of a value
             small = array.astype(np.float32)
         # Missing cells alone are worth a second look.
-        same = bool(((small == array) | np.isnan(array)).all())
+        equal = small == array
+        same = bool(equal.all()) or bool((equal | np.isnan(array)).all())
         return small if same else array
     low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
     for kind in (np.int8, np.int16):
@@ -85,10 +86,11 @@ def packed_chunk(layout: Layout, note: tuple[int, int], arrays: list[Array]) -> 
     """A chunk's file, in pieces.
 
     Args:
-        note: number of the chunk and of its first row. arrays: one per column of the layout.
+        note: number of the chunk and of its first row. arrays: one per column of the layout, as
+            `narrow` has them.
     """
     number, first = note
-    held = [np.ascontiguousarray(narrow(array)) for array in arrays]
+    held = [np.ascontiguousarray(array) for array in arrays]
     places, at = [], 0
     for array in held:
         places.append([array.dtype.str, at])

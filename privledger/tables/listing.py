@@ -73,16 +73,22 @@ class File:
 
     Attributes:
         path: absolute.
-        mark: device, inode, size and time of the last change, in nanoseconds.
+        mark: device, inode, size and time of the last change, in nanoseconds. Other machines know
+            the device by another number: for them it is left out.
     """
 
     path: str
-    mark: tuple[int, int, int, int]
+    mark: tuple[int, ...]
 
     @property
     def name(self) -> str:
         """What messages call it."""
         return Path(self.path).name
+
+    @property
+    def anywhere(self) -> File:
+        """The same, as another machine can look for it."""
+        return File(self.path, self.mark[1:])
 
     def check(self) -> None:
         """Raise `DataError` unless the same file is still there, as it was."""
@@ -91,7 +97,7 @@ class File:
         except OSError:
             raise DataError(f"{self.name}: the file was removed, or became unreadable, since the "
                             "table was scanned") from None
-        if now.mark != self.mark:
+        if now.mark[-len(self.mark):] != self.mark:
             raise DataError(f"{self.name}: the file has changed since the table was scanned")
 
 
@@ -132,7 +138,7 @@ def listed_files(paths: Paths, endings: tuple[str, ...]) -> Listing:
     if not asked:
         raise DataError("files: no path is given")
     files = tuple(_file(path) for path in _found(asked, endings))
-    same: dict[tuple[int, int], File] = {}
+    same: dict[tuple[int, ...], File] = {}
     for file in files:
         other = same.setdefault(file.mark[:2], file)
         if other is not file:

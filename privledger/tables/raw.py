@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from attrs import frozen
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Levels: TypeAlias = tuple[list[object], NDArray[np.integer]]
 """Different cells of a column, and for each record the place of its own; -1 for missing."""
+_T = TypeVar("_T", np.float64, np.int64)
 _WORDS = ("nan", "inf", "infinity")  # no number, and not another's word for a missing cell
 _INSTANTS = (datetime.datetime, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
@@ -252,7 +253,17 @@ def _arrow_numbers(array: pa.Array, column: Column) -> NDArray[np.float64]:
         array = array.cast(pa.uint8())
     elif pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return _plain(array, np.nan, np.float64)
+
+
+def _plain(array: pa.Array, absent: float, kind: type[_T]) -> NDArray[_T]:
+    """Numbers of NumPy, `absent` for missing cells. Arrow's own way there imports pandas."""
+    if not array.null_count:
+        return np.asarray(np.from_dlpack(array), dtype=kind)
+    found = np.full(len(array), absent, dtype=kind)
+    there = np.from_dlpack(array.is_valid().cast("uint8")).view(np.bool_)
+    found[there] = np.from_dlpack(array.drop_null())
+    return found
 
 
 def _text_numbers(texts: Text, column: Column) -> NDArray[np.float64]:
@@ -391,10 +402,7 @@ def _arrow_levels(array: pa.Array, column: Column) -> Levels:
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     check_utf8(array.dictionary, f"column {column.name!r}")
-    codes = array.indices.cast(pa.int64())  # some libraries count without a sign
-    if codes.null_count:
-        codes = codes.fill_null(-1)
-    return array.dictionary.to_pylist(), codes.to_numpy(zero_copy_only=False)
+    return array.dictionary.to_pylist(), _plain(array.indices, -1, np.int64)
 
 
 def _factorize(array: NDArray[Any], column: Column) -> Levels:

@@ -6,8 +6,10 @@ import codecs
 import gzip
 import os
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate, groupby, pairwise
 from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
@@ -22,6 +24,7 @@ from privledger.tables.raw import WIDE, Text, check_arrow, family, packed_cells
 from privledger.tables.text_form import USUAL, TextForm
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
 PARQUET = (".parquet", ".pq")
@@ -63,17 +66,70 @@ class ParquetFiles:
         looked at where there are any. No filter is set, so nothing asks for statistics."""
         self.listing.check()
         for file in self.listing.files:
-            file.check()
-            with _opened(file) as parquet:
-                stated, so_far = parquet.metadata.num_rows, 0
-                for batch in parquet.iter_batches(batch_size=rows, columns=list(names),
-                                                  use_threads=False):
-                    so_far += batch.num_rows
-                    yield Piece(file.name, {name: batch.column(name) for name in names})
-            if so_far != stated:
-                raise DataError(f"{file.name}: it has other rows than it says")
-            file.check()
+            for batch in _batches(file, None, names, rows):
+                yield _piece(file, batch, names)
         self.listing.check()
+
+    def parts(self, rows: int, most: int) -> Iterator[tuple[int, int, ParquetPart]]:
+        """As `Source.parts`. A part begins behind the begin or the middle of a row group by less
+        than `rows`, so that few are read twice. How many a group has is believed until then."""
+        self.listing.check()
+        groups = [(file.anywhere, group, size) for file in self.listing.files
+                  for group, size in enumerate(_group_sizes(file)) if size]
+        starts = [0, *accumulate(size for _, _, size in groups)]
+        total, cuts = starts[-1], [0]
+        for start in sorted([*starts, *((one + two) // 2 for one, two in pairwise(starts))]):
+            cut = -(-start // rows) * rows
+            if cut < total and cut - cuts[-1] >= total / most:
+                cuts.append(cut)
+        for first, stop in pairwise([*cuts, total] if total else ()):
+            within = slice(bisect_right(starts, first) - 1, bisect_left(starts, stop))
+            yield first, stop, ParquetPart(
+                tuple(groups[within]), first - starts[within.start], stop - first)
+
+
+@frozen(eq=False, repr=False)
+class ParquetPart:
+    """Some consecutive rows of Parquet files, as an `Origin`.
+
+    Attributes:
+        groups: file, number and stated rows of the row groups that have them, in order.
+        skipped: rows of the first group that are not meant. size: how many are.
+    """
+
+    groups: tuple[tuple[File, int, int], ...]
+    skipped: int
+    size: int
+
+    @property
+    def kind(self) -> str:
+        """A word for it."""
+        return "part of parquet files"
+
+    def families(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """They were looked at as a whole."""
+        return iter(())
+
+    def pieces(self, names: tuple[str, ...], rows: int) -> Iterator[Piece]:
+        """Nothing behind the last row that is meant is decoded, and no memory is kept."""
+        import pyarrow as pa
+
+        try:
+            yield from self._meant(names, rows)
+        finally:
+            pa.default_memory_pool().release_unused()  # its process lives on
+
+    def _meant(self, names: tuple[str, ...], rows: int) -> Iterator[Piece]:
+        place, stop = -self.skipped, self.size
+        ends_within = self.skipped + stop < sum(stated for _, _, stated in self.groups)
+        for file, several in groupby(self.groups, key=lambda group: group[0]):
+            for batch in _batches(file, list(several), names, rows):
+                start, end = max(0, -place), min(batch.num_rows, stop - place)
+                if start < end:
+                    yield _piece(file, batch.slice(start, end - start), names)
+                place += batch.num_rows
+                if place >= stop and ends_within:
+                    return
 
 
 def parquet_files(paths: Paths, known: Container[str] = ()) -> ParquetFiles:
@@ -89,6 +145,41 @@ def _parquet_columns(file: File, known: Container[str]) -> Mapping[str, str]:
     names = frame_names(schema, file.name)
     once(names, file.name, known)
     return {name: family(kind) for name, kind in zip(names, schema.types, strict=True)}
+
+
+def _group_sizes(file: File) -> list[int]:
+    """Rows of each row group, as the file states them."""
+    with _opened(file) as parquet:
+        stated = parquet.metadata
+        found = [stated.row_group(group).num_rows for group in range(stated.num_row_groups)]
+    if sum(found) != stated.num_rows:
+        raise _other_rows(file)
+    return found
+
+
+def _batches(file: File, groups: list[tuple[File, int, int]] | None, names: tuple[str, ...],
+             rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, or of some of its row groups that state so many."""
+    file.check()
+    with _opened(file) as parquet:
+        stated = parquet.metadata.num_rows if groups is None else sum(one[2] for one in groups)
+        so_far = 0
+        for batch in parquet.iter_batches(
+                batch_size=rows, columns=list(names), use_threads=False,
+                row_groups=None if groups is None else [one[1] for one in groups]):
+            so_far += batch.num_rows
+            yield batch
+    if so_far != stated:
+        raise _other_rows(file)
+    file.check()
+
+
+def _other_rows(file: File) -> DataError:
+    return DataError(f"{file.name}: it has other rows than it says")
+
+
+def _piece(file: File, batch: pa.RecordBatch, names: tuple[str, ...]) -> Piece:
+    return Piece(file.name, {name: batch.column(name) for name in names})
 
 
 @contextmanager

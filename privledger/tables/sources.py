@@ -16,7 +16,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,7 +32,7 @@ from privledger.tables.encode import encode_column, encode_target
 from privledger.tables.frames import check_target, column_in_numpy, missing_columns, streamed
 from privledger.tables.listing import TEXT, Origin, Paths, Piece, named
 from privledger.tables.raw import check_family, levels, raw_numbers, stands_for_none
-from privledger.tables.rowfiles import CSV, PARQUET, csv_files, parquet_files
+from privledger.tables.rowfiles import CSV, PARQUET, ParquetFiles, csv_files, parquet_files
 from privledger.tables.schema import Column, Schema, label_array, label_key
 from privledger.tables.text_form import USUAL, TextForm
 
@@ -141,7 +141,8 @@ def _typed(values: object, column: Column) -> Array:
 
 MOST_ROWS = 1 << 24
 """Rows of one batch."""
-_PIECE = 1 << 14  # rows that are decoded at a time: they stay in the processor's cache
+PIECE_ROWS = 1 << 14
+"""Rows that are decoded at a time: they stay in the processor's cache."""
 
 
 @frozen(eq=False, repr=False)
@@ -191,42 +192,71 @@ class Source:
         count("rows", rows, most=MOST_ROWS)
         if target is not None:
             check_target(schema, target)
-        wanted = Wanted(schema, target is not None, unlabelled)
+        wanted = self.check(schema, target is not None, unlabelled)
+        encoded = map(wanted.encoded, self.origin.pieces(wanted.names, min(rows, PIECE_ROWS)))
+        return (_batch(wanted, arrays) for arrays in regrouped(encoded, rows))
+
+    def check(self, schema: Schema, target: bool, unlabelled: bool) -> Wanted:
+        """Which columns are read, if names and types say that they fit. No row is read."""
+        wanted = Wanted(schema, target, unlabelled)
         wanted.check(self.origin)
-        return _regrouped(wanted, self.origin, rows)
+        return wanted
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether other processes that see its files can each read a part of it."""
+        return isinstance(self.origin, ParquetFiles)
+
+    def parts(self, rows: int, most: int) -> Iterator[tuple[int, int, Origin]]:
+        """At most so many parts, in order: the first row, the row behind the last, and where they
+        are. Each begins at a multiple of `rows`."""
+        assert isinstance(self.origin, ParquetFiles)
+        return self.origin.parts(rows, most)
+
+    def check_files(self) -> None:
+        """Raise `DataError` unless the files that have parts are as they were."""
+        if isinstance(self.origin, ParquetFiles):
+            self.origin.listing.check()
 
 
-def _regrouped(wanted: Wanted, origin: Origin, rows: int) -> Iterator[Batch]:
-    """Batches of exactly `rows` rows and one of the rest, wherever pieces end."""
+def regrouped(several: Iterable[list[Array]], rows: int, *, again: bool = False,
+              held_as: Callable[[Array], Array] = np.asarray) -> Iterator[list[Array]]:
+    """The same columns in pieces of exactly `rows` rows, and one of what is left.
+
+    Args:
+        again: whether a piece is gone when the next one is asked for.
+        held_as: what a column is made before it is put behind others.
+    """
     held: list[Array] = []
     so_far = 0
-    for piece in origin.pieces(wanted.names, min(rows, _PIECE)):
-        arrays = wanted.encoded(piece)
+    for arrays in several:
         size, start = len(arrays[0]), 0
         while start < size:
             stop = min(size, start + rows - so_far)
-            held = _put(held, so_far, [array[start:stop] for array in arrays], rows)
+            some = [held_as(array[start:stop]) for array in arrays]
+            if stop - start < rows:
+                some = held = _put(held, so_far, some, rows)
             so_far, start = so_far + stop - start, stop
             if so_far == rows:
-                yield _batch(wanted, held)
-                held, so_far = [], 0
+                yield some
+                held, so_far = held if again else [], 0
     if so_far:
-        yield _batch(wanted, [array[:so_far] for array in held])
+        yield [array[:so_far] for array in held]
 
 
 def _put(held: list[Array], so_far: int, arrays: list[Array], rows: int) -> list[Array]:
     """What is held with some more rows behind it. Room for all is made once, not by joining:
     a batch would be there twice."""
-    if not held:
-        if len(arrays[0]) == rows:
-            return arrays
-        held = [np.empty(rows, dtype=array.dtype) for array in arrays]
-    elif [one.dtype for one in held] != [more.dtype for more in arrays]:  # ids, with cells missing
-        held = [one.astype(np.result_type(one, more))
-                for one, more in zip(held, arrays, strict=True)]
-    for one, more in zip(held, arrays, strict=True):
+    found = []
+    for one, more in zip(held or arrays, arrays, strict=True):
+        kind = np.result_type(one.dtype, more.dtype) if so_far else more.dtype
+        if len(one) != rows or one.dtype != kind:  # none yet, or of less room than cells need
+            room: Array = np.empty(rows, dtype=kind)
+            room[:so_far] = one[:so_far]
+            one = room
         one[so_far:so_far + len(more)] = more
-    return held
+        found.append(one)
+    return found
 
 
 def _batch(wanted: Wanted, arrays: list[Array]) -> Batch:

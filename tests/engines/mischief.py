@@ -7,7 +7,7 @@ import random
 from attrs import define, field
 
 from privledger.engines.chunks import Bench
-from privledger.engines.driver import ATTEMPTS
+from privledger.engines.exchange import ATTEMPTS
 from privledger.tables.layout import CHUNK_ROWS
 from privledger.tables.spool import Folder, key_in
 

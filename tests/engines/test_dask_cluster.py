@@ -21,7 +21,7 @@ from privledger.errors import DataError, EngineError, InvalidValue
 from privledger.guard import release as releasing
 from privledger.questions.tallies import Tabled
 from tests.all_cases import all_cases
-from tests.engines import asked
+from tests.engines import asked, test_ingest
 from tests.engines.conftest import Processes
 from tests.worlds import refused
 
@@ -93,6 +93,14 @@ def test_it_answers_what_memory_and_local_processes_answer(client, heard):
         heard.clear()
     assert len(told[0]) > 6
     assert told[0] == told[1] == told[2]
+
+
+def test_it_writes_the_chunks_that_this_process_writes(client, tmp_path):
+    whole = test_ingest.expected()
+    source = test_ingest.put(tmp_path, test_ingest.rows())
+    with test_ingest.workers_only():
+        assert test_ingest.content(test_ingest.protect(
+            source, pl.engines.Dask(client, chunk_rows=50))) == whole
 
 
 def test_the_ledger_says_who_answered(client):
