@@ -150,7 +150,8 @@ def encode_column(values: Any, column: Column, *, strict: bool = True) -> NDArra
 
 def _encode_numbers(array: NDArray[np.float64], column: Column,
                     strict: bool) -> NDArray[np.float64]:
-    """Numbers within the bounds. Always a copy: what came in may be changed by its owner."""
+    """Numbers within the bounds. Never in an array that is looked into and not owned: that may be
+    changed by its owner."""
     # NaN and infinity both come out of a minimum or a maximum: one look for the usual column.
     tame = bool(array.size) and np.isfinite(array.min()) and np.isfinite(array.max())
     if not tame:
@@ -168,7 +169,7 @@ def _encode_numbers(array: NDArray[np.float64], column: Column,
     if strict and column.outside == "refuse" and (
             (array < column.lower).any() or (array > column.upper).any()):
         raise DataError(f"column {column.name!r} has a value outside its public bounds")
-    return np.clip(array, column.lower, column.upper)
+    return np.clip(array, column.lower, column.upper, out=array if array.flags.owndata else None)
 
 
 def _is_flat(values: Any) -> bool:

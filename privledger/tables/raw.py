@@ -30,6 +30,7 @@ _INSTANTS = (datetime.datetime, datetime.time, datetime.timedelta, np.datetime64
 
 
 WIDE = 1 << 24  # bytes of a column with room for its longest cell in each place
+_SAMPLE = 1 << 10  # cells that may show all the levels of a column
 _SHORT = 24  # letters of a number that is read with all others of its column
 _POWERS = 10.0 ** np.arange(_SHORT)
 
@@ -208,8 +209,7 @@ def days(values: Any, column: Column) -> NDArray[np.float64] | None:
         whole = pc.cast(pc.cast(array, pa.date32()), pa.int32())
     except (pa.ArrowException, TypeError, ValueError):
         raise _no_days(column) from None
-    return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.float64) - (
-        first - datetime.date(1970, 1, 1)).days
+    return _plain(whole, np.nan, np.float64) - (first - datetime.date(1970, 1, 1)).days
 
 
 def _days_of(value: object, first: datetime.date, column: Column) -> float:
@@ -409,6 +409,11 @@ def _factorize(array: NDArray[Any], column: Column) -> Levels:
     if array.dtype.kind in "mM":
         raise no_dates(column)
     if array.dtype != object:
+        if array.dtype.kind in "biuSU":  # not of floats: 0.0 has a sign, and NaN is no level
+            several = np.unique(array[:: len(array) // _SAMPLE + 1])
+            codes = np.searchsorted(several, array).clip(0, len(several) - 1)
+            if (several[codes] == array).all():
+                return several.tolist(), codes
         several, codes = np.unique(array, return_inverse=True)
         return several.tolist(), codes.reshape(-1)
     cells = array.tolist()

@@ -227,7 +227,8 @@ def apart(*arguments: str) -> dict[str, float]:
 
 HEADS = {"read": "reading, s", "ingest": "ingest, s", "ingest_cpu": "ingest, CPU s",
          "fit": f"{TREES} trees, s", "driver_cpu": "driver, CPU s",
-         "workers_cpu": "workers, CPU s", "driver_mb": "driver, MB", "worker_mb": "largest worker, MB"}
+         "workers_cpu": "workers, CPU s", "driver_mb": "driver, MB",
+         "worker_mb": "largest worker, MB"}
 PEERS = {"lightgbm": lightgbm, "xgboost": xgboost}
 
 
@@ -253,8 +254,9 @@ def report(arguments: Any) -> str:
             print(*cells[-1], file=sys.stderr, flush=True)
     return (f"## Tables in chunks\n\nRows of {FEATURES} float32 columns and two classes in Parquet "
             f"files, chunks of 2^18 rows, {TREES} trees, after a first fit that makes the codes of "
-            "its bins. Reading is one thread that decodes all files; ingest starts the workers, too, "
-            "and from memory it is `protect`. A fit without `dask` or `memory` runs on local workers. CPU seconds of all "
+            "its bins. Reading is one thread that decodes all files; ingest starts the workers, "
+            "too, and from memory it is `protect`. A fit without `dask` or `memory` runs on local "
+            "workers. CPU seconds of all "
             "workers together; memory is the largest of any worker. Each line is one run in a "
             "process of its own.\n\n" + table(["rows", "what", "workers", *HEADS.values()], cells)
             + "\n\nLightGBM and XGBoost (64 leaves or depth 6, 255 bins, two threads) search for "

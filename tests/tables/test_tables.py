@@ -9,6 +9,7 @@ from attrs import evolve
 
 import privledger as pl
 from privledger.tables.encode import encode_target
+from privledger.tables.raw import _factorize
 from privledger.tables.sources import read_features
 from tests.all_cases import all_cases
 from tests.worlds import refused, schema_of
@@ -403,3 +404,18 @@ def test_what_says_nothing_about_a_column_is_refused(what, more):
         return
     with pytest.raises(pl.SchemaError, match=f"{next(iter(more))} does not apply to {what}"):
         pl.Column("c", kind, role, **own | more)
+
+
+@pytest.mark.parametrize("kind", ["U3", "S3", np.int8, np.uint64, bool, np.float64])
+@pytest.mark.parametrize("rare", [[], [4999], [1, 2, 3]])
+def test_levels_of_a_long_column_are_all_of_them(kind, rare):
+    """Most columns show all their levels in a few cells; whatever a rare cell holds is one too."""
+    cells = np.zeros(5000, dtype=np.int64)
+    cells[::7] = 1
+    cells[rare] = [5 + one for one in range(len(rare))]
+    array = cells.astype(kind)
+    several, codes = _factorize(array, pl.Column("c", "categorical", "feature", categories=("0",)))
+    known, places = np.unique(array, return_inverse=True)
+    assert several == known.tolist() and codes.tolist() == places.tolist()
+    for empty in (array[:0], array[:1]):
+        assert len(_factorize(empty, None)[0]) == len(empty)
