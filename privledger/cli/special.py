@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -23,8 +24,9 @@ class _Special(ModuleType):
     """The package, which is executed at the first question for any other name."""
 
     def __getattr__(self, name: str) -> object:
-        if name in QUICK and (found := getattr(import_module(COMPILED), name, None)) is not None:
-            return found
+        if name in QUICK:
+            with suppress(ImportError, AttributeError):  # another SciPy has it elsewhere
+                return getattr(import_module(COMPILED), name)
         with _EXECUTING:  # this thread comes here again for names that are not there yet
             loader = self.__dict__.pop("_loader", None)
             if loader is not None:
