@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 from attrs import evolve, field, frozen
+from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
@@ -45,7 +46,8 @@ from privledger.accounting.pld.sampled_pairs import AddPair, FixedSizePair, Remo
 _ONE = 5e-12  # relative error of the masses of a single ratio, and of their means
 _MOST_LOOSE = 1e-5
 _EDGES = 801  # of a pair's losses
-_RARE = 1e-30  # Q mass, and P mass, that a stage may leave out
+_RARE = 1e-33  # Q mass, and P mass, that a stage may leave out
+_LEAST = 1e-250  # the same; less loses its digits
 
 
 @frozen(eq=False)
@@ -70,8 +72,13 @@ def _one(mu: float) -> Parts:
     z = np.log(x) / mu + 0.5 * mu
     cell = 0.5 * weights * width * np.exp(-0.5 * z * z) / (x * mu * math.sqrt(2 * math.pi))
     mass = cell.sum(axis=1)
-    kept = mass > _RARE
+    kept = _seen(mass, mass * grid[1:])
     return Parts(((cell * x).sum(axis=1)[kept] / mass[kept]), mass[kept], _ONE)
+
+
+def _seen(q: Array, p: Array) -> NDArray[np.bool_]:
+    """Which of two kinds of masses are kept: where either is not rare."""
+    return np.asarray((np.minimum(q, p) > _LEAST) & (np.maximum(q, p) > _RARE))
 
 
 def _of_pair(pair: Pair) -> Parts:
@@ -79,8 +86,8 @@ def _of_pair(pair: Pair) -> Parts:
     atoms, (loss, _) = pair.atoms(), pair.probe()
     edges = np.linspace(float(loss.min()), float(loss.max()), _EDGES)
     bands = pair.bands(np.concatenate([[-math.inf], edges, [math.inf]]))
-    seen = ((bands.p > np.maximum(_RARE, 1e11 * bands.slack_p))
-            & (bands.q > np.maximum(_RARE, 1e11 * bands.slack_q)))
+    seen = _seen(bands.q, bands.p) & (bands.p > 1e11 * bands.slack_p) & (
+        bands.q > 1e11 * bands.slack_q)
     q = np.append(bands.q[seen], atoms.p * np.exp(-atoms.loss))
     place = np.append(bands.p[seen] / bands.q[seen], np.exp(atoms.loss))
     order = np.argsort(place, kind="stable")
@@ -104,7 +111,7 @@ def _sum(one: Parts, other: Parts, total: int, variance: float) -> Parts:
         mass += np.bincount(cell, weight.ravel(), len(grid))
         moment += np.bincount(cell, weight.ravel() * at, len(grid))
     loose = one.loose + other.loose + 4 * UNIT * (ROWS * len(other.place) + len(one.place) + 8)
-    kept = (mass > _RARE) & (moment > _RARE)
+    kept = _seen(mass, moment)
     return Parts(moment[kept] / mass[kept], mass[kept], loose)
 
 

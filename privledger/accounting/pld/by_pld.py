@@ -177,6 +177,7 @@ def epsilon_of_coins(epsilon0: float, count: int, delta: float) -> float:
 
 _GLANCE = 2e-3  # tolerance of a first look at the lane that is probably cheaper
 _GLANCE_SIZE = 1 << 13
+_FINER = 4  # times that a tiny delta is asked again
 _FEW = 64  # pairs, of which a coarse lattice is quickly made
 
 
@@ -239,7 +240,16 @@ def delta_by_pld(losses: Losses, epsilon: float, tolerance: float = TOLERANCE) -
     def exceeds(items: Items, best: float) -> bool:
         return _glance(items, epsilon, best) > best
 
-    return _dearest(losses, 1e-20, exceeds, lambda items: _delta(items, epsilon, tolerance))
+    found: Price | None = None
+    tail = 1e-20
+    for _ in range(_FINER):
+        one = _dearest(losses, tail, exceeds, lambda items: _delta(items, epsilon, tolerance))
+        if one is None or (found is not None and not one.value < found.value):
+            break
+        found, tail = one, max(1e-9 * one.value, 1e-290)
+        if not found.value < 1e-12:  # else what products send to infinity may be all of it
+            break
+    return found
 
 
 def _dearest(
