@@ -65,7 +65,7 @@ _SAMPLES = ("PoissonSample", "FixedSizeSample")
 # Milliseconds for one, under a filter that needs a Renyi curve or an epsilon, and under others.
 _HEAVY = {"PoissonSample": (2.0, 0.3), "FixedSizeSample": (3.0, 0.3), "Tuning": (25.0, 0.5),
           "RandomAllocation": (400.0, 0.3), "TruncatedPoissonSample": (5.0, 0.3),
-          "Correlated": (30.0, 30.0), "MixtureOfGaussians": (60.0, 0.3),
+          "Correlated": (30.0, 30.0), "MixtureOfGaussians": (150.0, 0.3),
           "Group": (1.0, 0.3), "AsReplaceOne": (1.0, 0.3), "OneOf": (0.5, 0.5),
           "DiscreteGaussian": (12.0, 12.0), "DiscreteLaplace": (2.0, 2.0)}
 _WITHIN = 4.0  # for each node within a sample: its losses are convolved

@@ -353,7 +353,7 @@ LIGHT, ALIKE, WITHIN, DISTRIBUTION, PART = 0.15, 0.01, 4.0, 100.0, 8.0
 HEAVY = {"PoissonSample": (2.0, 0.3), "FixedSizeSample": (3.0, 0.3), "Tuning": (25.0, 0.5),
          "RandomAllocation": (400.0, 0.3), "TruncatedPoissonSample": (5.0, 0.3),
          "Correlated": (30.0, 30.0), "Group": (1.0, 0.3), "AsReplaceOne": (1.0, 0.3),
-         "OneOf": (0.5, 0.5), "MixtureOfGaussians": (60.0, 0.3),
+         "OneOf": (0.5, 0.5), "MixtureOfGaussians": (150.0, 0.3),
          "DiscreteGaussian": (12.0, 12.0), "DiscreteLaplace": (2.0, 2.0)}
 EXACT = {"Gaussian", "Sequential", "Repeat", "PostProcess", "Public"}
 

@@ -22,7 +22,7 @@ from privledger.accounting.pld.pairs import (
     Atoms,
     Bands,
     Pair,
-    normal_masses,
+    inner_masses,
 )
 from privledger.rounding import part_up, up
 
@@ -339,16 +339,19 @@ def _mixed(
     weights: tuple[float, ...], x: Array, shifts: Array, off: float
 ) -> tuple[Array, Array, float, float]:
     """Masses of a mixture between cut points, bounds on their errors, and the two ends."""
+    from scipy.special import ndtr
+
     mass, slack = np.zeros(len(x) - 1), np.zeros(len(x) - 1)
-    below = above = 0.0
-    for weight, shift in zip(weights, shifts.tolist(), strict=True):
-        if weight == 0:
-            continue
-        inner, loose, under, over = normal_masses(
-            x - shift, 4 * UNIT * (np.abs(x) + abs(shift)))
-        mass += weight * inner
-        slack += weight * (loose + (2 * off + 4 * UNIT * (1 + len(weights))) * inner)
-        below, above = below + weight * under, above + weight * over
+    share = np.array(weights)
+    many, loose = max(1, _CELLS // len(x)), 2 * off + 4 * UNIT * (1 + len(weights))
+    for begin in range(0, len(share), many):
+        part = slice(begin, begin + many)
+        shift, weight = shifts[part, None], share[part]
+        inner, more = inner_masses(x - shift, 4 * UNIT * (np.abs(x) + np.abs(shift)))
+        mass += weight @ inner
+        slack += weight @ more + loose * (weight @ inner)
+    below = float(share @ ndtr(x[0] - shifts))
+    above = float(share @ ndtr(shifts - x[-1]))
     grown = 1 + 1e-12 + 2 * off
     return mass, slack, below * grown, above * grown
 

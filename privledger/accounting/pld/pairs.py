@@ -119,8 +119,8 @@ def _tail_error(z: Array) -> Array:
 
 def _differences(tail: Array, side: Array) -> Array:
     """Masses between cut points from the smaller tail at each: 1 - a - b across the centre."""
-    low, high = tail[:-1], tail[1:]
-    right, left = side[:-1] >= 0, side[1:] <= 0
+    low, high = tail[..., :-1], tail[..., 1:]
+    right, left = side[..., :-1] >= 0, side[..., 1:] <= 0
     return np.where(right, low - high, np.where(left, high - low, 1 - low - high))
 
 
@@ -134,14 +134,21 @@ def normal_masses(
     """
     from scipy.special import ndtr
 
+    return (*inner_masses(at, moved),
+            float(ndtr(at[0])) * (1 + 1e-12), float(ndtr(-at[-1])) * (1 + 1e-12))
+
+
+def inner_masses(at: Array, moved: Array | float) -> tuple[Array, Array]:
+    """The same without the ends; `at` of any shape, rising along its last axis."""
+    from scipy.special import ndtr
+
     tail = ndtr(-np.abs(at))
     held = tail > 0
     z = np.where(held, at, 0.0)
     loose = np.where(held, tail * (_tail_error(z) + np.where(held, moved, 0.0)
                                    * (1 + np.abs(z))), 0.0)
     mass = np.maximum(_differences(tail, at), 0.0)
-    return (mass, loose[:-1] + loose[1:] + UNIT * mass,
-            float(ndtr(at[0])) * (1 + 1e-12), float(ndtr(-at[-1])) * (1 + 1e-12))
+    return mass, loose[..., :-1] + loose[..., 1:] + UNIT * mass
 
 
 @frozen
