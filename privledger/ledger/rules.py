@@ -34,6 +34,7 @@ from privledger.ledger.codec import SHAPES, check_fields, check_together, encode
 from privledger.ledger.codec_lines import Asked, Line, LineOf, asked
 from privledger.ledger.entries import FORMAT
 from privledger.ledger.events import (
+    Chain,
     Corrected,
     Created,
     Enrolled,
@@ -43,6 +44,7 @@ from privledger.ledger.events import (
     Plan,
     Protected,
     Released,
+    ReleasedNode,
     ScopeOpened,
     Settled,
     WindowOpened,
@@ -68,6 +70,8 @@ from privledger.ledger.view_charges import plan_or_none
 from privledger.rounding import as_written, units_up
 
 Findings: TypeAlias = Iterable[Finding]
+Nodes: TypeAlias = dict[int, tuple[list[ReleasedNode], list[tuple[Chain, Node]]]]
+_MOST_NODES = 20_000
 LIMITS = "within-the-limits"
 WHOLE, PRICES, RELEASES = "entries-are-whole", "prices-are-right", "releases-are-granted"
 SCOPES, KEPT = "scopes-are-paid", "policy-is-kept"
@@ -96,6 +100,7 @@ class Seen:
             the declared rows of their table).
         rows: declared, by table.
         open: grants that are not over. faults: by form of a plan and what was asked.
+        nodes: lists that were read, with what they say, by their identity.
         drawn: grant -> scope. paid, bound, marks: filter, table and order of its rows by scope.
         totals: what was taken, by scope and place. records: in all vectors so far.
     """
@@ -112,6 +117,7 @@ class Seen:
     rows: dict[str, int | None] = field(factory=dict)
     open: dict[str, _Open] = field(factory=dict)
     faults: dict[tuple[int, Asked], str] = field(factory=dict)
+    nodes: Nodes = field(factory=dict)
     drawn: dict[str, str] = field(factory=dict)
     paid: dict[str, IndividualFilter] = field(factory=dict)
     bound: dict[str, str] = field(factory=dict)
@@ -272,24 +278,30 @@ def _releases_fit(seen: Seen, line: LineOf[Released], state: State | None) -> Fi
         grant.first, key = event, (grant.form, found)
         fault = seen.faults.get(key)
         if fault is None:
-            fault = seen.faults[key] = _fault(grant, event)
+            fault = seen.faults[key] = _fault(grant, event, seen.nodes)
     else:
         if grant.meter is None:
-            _fault(grant, grant.first)  # known, and told
-        fault = _fault(grant, event)
+            _fault(grant, grant.first, seen.nodes)  # known, and told
+        fault = _fault(grant, event, {} if line.form is None else seen.nodes)
     if fault:
         yield Finding(RELEASES, line.position, fault)
 
 
-def _fault(grant: _Open, released: Released | None) -> str:
+def _fault(grant: _Open, released: Released | None, known: Nodes) -> str:
+    """Args: known: lists of nodes that were read; lines of one look share theirs."""
     if grant.meter is None:
         grant.meter = Meter(as_released(from_json(grant.plan)))
     if released is None:
         return ""
     try:
-        nodes = [read_node(node) for node in released.nodes]
+        nodes = known.get(id(released.nodes))
+        if nodes is None:
+            if len(known) >= _MOST_NODES:
+                known.clear()
+            nodes = known[id(released.nodes)] = released.nodes, [
+                read_node(node) for node in released.nodes]
         for item in released.items:
-            grant.meter.admit(*nodes[item[0]])
+            grant.meter.admit(*nodes[1][item[0]])
     except PrivledgerError as error:
         return str(error)
     return ""
