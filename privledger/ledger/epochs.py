@@ -37,7 +37,7 @@ from privledger.ledger.checkpoint import (
     take_checkpoint,
 )
 from privledger.ledger.entries import GENESIS, now, parse_body
-from privledger.ledger.events import Event, Settled
+from privledger.ledger.events import EVENTS, Event, Settled
 from privledger.ledger.limits import Efforts
 from privledger.ledger.state import GrantState, State
 from privledger.ledger.store import Chain, Look, Row, Store
@@ -52,6 +52,7 @@ MORE = 4
 """Of these that a writer hashes at a time."""
 MOST_EPOCH = 96 << 20
 """Bytes; a history that adds up to more is read whole each time."""
+_KINDS = frozenset(map(str.encode, EVENTS))
 _MAC, _KEY, _CHAIN = 32, "epochs.key", b"chain"
 BY: dict[str, str | None] = {
     "granted": "grant", "released": "grant", "settled": "grant", "aborted": "grant",
@@ -203,13 +204,12 @@ def follow_blocks(store: Store, uuid: str, chain: Chain, most: int | None = None
     while len(found) != most and (columns := store.columns(chain.expected, BLOCK)) is not None:
         digest = _digest(columns)
         same = same and known[len(found):len(found) + 1] == [digest]
-        if same:
-            digests = columns[-1].decode("ascii").split("\n")
-            if look is not None:
-                look(chain.expected, *digests)
-            chain.expected, chain.previous = chain.expected + BLOCK, digests[-1]
-        elif not chain.follow(_rows_of(columns), look):
+        if not (same or _is_unbroken(columns, chain)):
             break
+        digests = columns[-1].decode("ascii").split("\n")
+        if look is not None:
+            look(chain.expected, *digests)
+        chain.expected, chain.previous = chain.expected + BLOCK, digests[-1]
         found.append(digest)
     if found != known[:len(found)] and store.location != ":memory:":
         _keep(path, _CHAIN + msgspec.msgpack.encode((found, chain.previous)))
@@ -223,11 +223,19 @@ def _blocks_in(data: bytes, key: bytes) -> tuple[list[bytes], str]:
     return msgspec.msgpack.decode(text[len(_CHAIN):], type=tuple[list[bytes], str])
 
 
-def _rows_of(columns: Sequence[bytes]) -> Iterator[Row]:
-    """Raises: ValueError: a text is not ASCII, or has a line feed."""
-    positions, *texts = (column.decode("ascii").split("\n") for column in columns)
-    for position, kind, text, previous, digest in zip(positions, *texts, strict=True):
-        yield int(position), kind, text, previous, digest
+def _is_unbroken(columns: Sequence[bytes], chain: Chain) -> bool:
+    """Whether all of a block come next and are whole: as `Chain.follow` says of its rows. A text
+    with a line feed is none."""
+    digests, last = columns[-1], columns[-1].rpartition(b"\n")[2]
+    places, kinds, texts, before = (column.split(b"\n") for column in columns[:-1])
+    if not (all(map(bytes.isascii, columns)) and len(before) == len(kinds) == len(texts) == BLOCK
+            and places == [b"%d" % (chain.expected + place) for place in range(BLOCK)]
+            and columns[-2] + b"\n" + last == chain.previous.encode() + b"\n" + digests
+            and _KINDS.issuperset(kinds)):
+        return False
+    found = [sha256(b'%b[%b,"%b",%b]' % row).hexdigest()
+             for row in zip(before, places, kinds, texts, strict=True)]
+    return "\n".join(found).encode() == digests
 
 
 def _mac(key: bytes, text: bytes) -> bytes:

@@ -149,6 +149,7 @@ def test_a_line_feed_in_a_text_makes_no_block(at):
             previous = digest
         if not right and at != 2:
             rows[1][2], rows[1][at] = "[]", "a\nb"
+            rows[2][3] = rows[1][4]  # the link is as it says
         store, chain = Columns(rows), Chain()
         assert len(epochs.follow_blocks(store, "uuid", chain)) == right
         assert chain.expected == 3 * right
