@@ -15,7 +15,16 @@ from .amounts import NO_RECORD, Law, height, law_of, summed
 from .closed_forms import LAPLACE, STEPS, full_chance, outputs
 from .leaves import Atom, leaf_price
 from .reading import Node, NoPrice
-from .steps import CELLS, Pair, allocated_atoms, cells, chained, listed, so_often
+from .steps import (
+    CELLS,
+    LEAST_SQUARED,
+    Pair,
+    allocated_atoms,
+    cells,
+    chained,
+    listed,
+    so_often,
+)
 
 POINTS = 1 << 12
 LEAST_DELTA, PLAIN_DELTA = 1e-17, 1e-4
@@ -165,6 +174,15 @@ def by_blocks(node: Node) -> Node:
         Node("PoissonSample", {"rate": node.inner["rate"]}, (once,)),))
 
 
+def noise_alone(node: Node) -> Node:
+    """What a `PartitionSelection` adds to each count: of groups that surely show it costs that."""
+    scale, kind = node["scale"], node["noise"]
+    if kind == "gaussian":
+        return Node("Gaussian", {"noise_multiplier": scale, "shares": ()}, ())
+    return (Node("Laplace", {"scale": scale, "l1_sensitivity": 1.0}, ()) if kind == "laplace" else
+            Node("Asserted", {"epsilon": 1 / scale, "delta": 0.0}, ()))
+
+
 class Unit(NamedTuple):
     """A leaf or a sample with what surrounds it: rows of one person, gone or exchanged."""
 
@@ -190,6 +208,8 @@ def collect(unit: Unit, times: int, found: dict[Unit, int]) -> None:
         if unit.rows > 1 or unit.exchanged:
             raise NoPrice("several rows at once, of correlated noise on samples")
         collect(unit._replace(node=by_blocks(node)), times, found)
+    elif node.name == "PartitionSelection":
+        collect(unit._replace(node=noise_alone(node)), times * node["groups_per_person"], found)
     elif node.name not in ("Public", "PostProcess"):
         found[unit] = found.get(unit, 0) + times
 
@@ -212,8 +232,10 @@ def pairs_of(plan: Node, relation: str, attained: bool) -> list[tuple[Pair, int]
             if unit.relation != "add_remove" or node["rate"] == 1:
                 raise NoPrice(node.name)
             found.append((sample_of(node, unit), times))
-        elif node.name in STEPPED:
+        elif node.name in STEPPED and is_stepped(node, unit.relation):
             found.append((stepped(node, unit), times))
+        elif node.name in ("PoissonSample", "RandomAllocation") and steps == 1:
+            found.append((seen_once(node, unit.relation, attained), times))
         elif node.name == "Correlated" and unit.relation in node.prices:
             squared += times * steps**2 * node.prices[unit.relation].exact
         elif node.name == "Gaussian":
@@ -229,13 +251,33 @@ def pairs_of(plan: Node, relation: str, attained: bool) -> list[tuple[Pair, int]
     return found
 
 
+def seen_once(node: Node, relation: str, attained: bool) -> Pair:
+    """A record that leaves a Poisson sample, or one round of an allocation, as the dearest release
+    there tells it: all of them, and all rounds, tell no less."""
+    pair = max((one for one, _ in pairs_of(node.inner, relation, attained)),
+               key=lambda one: one.high)
+    rate = node["rate"] if node.name == "PoissonSample" else 1 / node["steps"]
+    if pair.high > WIDE or relation != "add_remove":
+        raise NoPrice(node.name)
+    return listed([(math.log1p(rate * math.expm1(loss)),
+                    mass * (rate + (1 - rate) * math.exp(-loss))) for loss, mass in cells(pair)])
+
+
 STEPPED = {"FixedSizeSample", "TruncatedPoissonSample", "RandomAllocation"}
+
+
+def is_stepped(node: Node, relation: str) -> bool:
+    """Whether a scheme has a pair of its own here: of Gaussian noise, in an allocation not of very
+    much, which a list of ratios would make less of."""
+    squared = node.inner.prices[relation].exact
+    return squared is not None and (node.name != "RandomAllocation" or squared >= LEAST_SQUARED
+                                    or node["steps"] == 1)
 
 
 def stepped(node: Node, unit: Unit) -> Pair:
     """The pair of a scheme; several rows of it, or one that is exchanged, are as many steps."""
     squared, rows = node.inner.prices[unit.relation].exact, unit.rows
-    if squared is None or (rows > 1 and unit.exchanged):
+    if rows > 1 and unit.exchanged:
         raise NoPrice(node.name)
     if node.name == "RandomAllocation":
         if node["steps"] == 1:

@@ -132,7 +132,7 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 
 ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
             "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess",
-            "FixedSizeSample", "TruncatedPoissonSample", "RandomAllocation"}
+            "FixedSizeSample", "TruncatedPoissonSample", "RandomAllocation", "PartitionSelection"}
 
 
 PARTS = {"OneOf", "Parallel"}
@@ -290,11 +290,11 @@ def due_with_delta(plan: Node, relation: str, found: Price, share: float) -> Due
                    "Renyi bounds, roughly")
     try:
         least = min(found.pure, epsilon_of_losses(plan, relation, share))
+        if not plan.kinds <= ATTAINED:
+            # A distribution that only dominates may say more than Renyi bounds, which count then.
+            least = min(least, by_renyi(plan, found, share))
     except NoPrice as what:
         return Due(0, shared, 0.0, f"{what}, of which only the delta is compared")
-    if not plan.kinds <= ATTAINED:
-        # A distribution that only dominates may say more than Renyi bounds, which count then.
-        least = min(least, by_renyi(plan, found, share))
     if any(map(ranged, nodes_of(plan))):
         # The best bound of choices that are made one after the other lies between this and those.
         least = min(least, epsilon_of_losses(plan, relation, share, attained=True))

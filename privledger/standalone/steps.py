@@ -13,7 +13,7 @@ from .leaves import Atom, over_one
 from .reading import NoPrice
 
 FINE, SPREAD, FARTHEST = 1 / 20, 1.0, 8.5
-DUST = 1e-22
+DUST, LEAST_SQUARED = 1e-22, 1e-4
 SLICES, CELLS = 1200, 4000
 Cdf = Callable[[float], float]
 
@@ -106,10 +106,9 @@ def added(one: Sums, other: Sums, mu: float) -> Sums:
 
 def allocated_atoms(rounds: int, squared: float) -> tuple[list[Atom], list[Atom]]:
     """Of a record that leaves one of several Gaussian rounds, and that comes to one."""
-    mu = min(max(math.sqrt(squared), 1e-2), 5.0)
-    if rounds < 2 or squared > 25:
+    if rounds < 2 or not LEAST_SQUARED <= squared <= 25:
         raise NoPrice("an allocation of so little noise")
-    rounds = min(rounds, 1 << 20)
+    mu, rounds = math.sqrt(squared), min(rounds, 1 << 20)
     power, found, left = one_ratio(mu), None, rounds
     while left:
         if left & 1:

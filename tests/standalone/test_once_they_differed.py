@@ -175,3 +175,29 @@ def test_a_composition_is_priced_to_a_percent_whatever_the_rate_and_delta(
     found = verify_history.due(made, relation, "basic", 0.0, (1000.0, delta), delta)
     price = pl.epsilon(node, delta, relation)
     assert 1 - below < float(found.units / verify_history.UNIT) / price < 1 + 2e-3
+
+
+# --- What was compared by its delta alone, or, of very much noise, called too cheap.
+
+CUT = pl.nodes.PartitionSelection
+
+
+@pytest.mark.parametrize(("node", "delta", "least"), [
+    (CUT(300.0, 10.0), 1e-4, 0.99), (CUT(90.0, 5.0, 3, "geometric"), 1e-4, 0.99),
+    (CUT(200.0, 20.0, 3, "gaussian"), 1e-4, 0.99), (CUT(90.0, 5.0, 2), 1e-4, 0.97),
+    (pl.PoissonSample(0.3, CUT(300.0, 10.0)), 1e-4, 0.99),
+    (pl.Sequential([CUT(300.0, 10.0), pl.Gaussian(9.0)]), 1e-4, 0.97),
+    (pl.Repeat(pl.PoissonSample(0.1, pl.Laplace(0.5)), 20), 1e-5, 0.97),
+    (pl.nodes.RandomAllocation(10, pl.Laplace(1.0)), 1e-3, 0.1),
+    (pl.Repeat(pl.nodes.RandomAllocation(10, pl.Laplace(1.0)), 10), 1e-6, 0.1),
+    (pl.nodes.RandomAllocation(10, pl.Sequential([pl.Laplace(1.0), pl.Gaussian(2.0)])), 1e-3, 0.1),
+    (pl.nodes.RandomAllocation(2, pl.Gaussian(833.0)), 1e-3, 0.0),
+    (pl.nodes.RandomAllocation(2, pl.Gaussian(833.0)), 1e-5, 0.1),
+    (pl.nodes.RandomAllocation(3, pl.Repeat(pl.Gaussian(641.0), 2)), 2.7e-4, 0.01)], ids=str)
+def test_what_names_groups_and_rounds_of_any_noise_are_compared_from_below(node, delta, least):
+    """Never above what is charged, and for what is attained about all of it."""
+    made = verify_history.Table().node(pl.nodes.to_json(node))
+    found = verify_history.due(made, "add_remove", "basic", 0.0, (1e-6, delta), delta)
+    due = float(found.units / verify_history.UNIT) * (1 - found.near)
+    assert "only the delta" not in found.about
+    assert least * 0.98 * pl.epsilon(node, delta) <= due <= pl.epsilon(node, delta)

@@ -159,7 +159,7 @@ def _one(mu: float, steps: int) -> Law:
 def _listed(one: Ratios) -> Law:
     """Those of a list, shared between the points of a grid; all lie between its ends."""
     at, mass = np.array(one.ratio), np.array(one.mass)
-    variance = max(float(mass @ (at - 1) ** 2), 1e-300)
+    variance = max(float(mass @ np.minimum(at - 1, 1e150) ** 2), 1e-300)
     low, high = float(at.min()), float(at.max())
     seen = (at > 0) & (np.cumsum(mass[::-1])[::-1] > _FEW)
     grid = allocation_grid(1.0, math.sqrt(variance), float(at[seen].min()), high,

@@ -148,6 +148,14 @@ def test_discrete_laplace_noise_attains_the_price_of_its_allocation(parameter, s
         assert 0.99 * share * parameter <= lower <= share * parameter * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [300.0, 360.0, 500.0, 700.0, 800.0])
+def test_rounds_of_giant_losses_have_a_price(epsilon):
+    """Squares of their ratios are no floats; a warning is an error here."""
+    for steps in (2, 50):
+        node = RandomAllocation(steps, pl.Asserted(epsilon, "so it was said"))
+        assert epsilon - math.log(2 * steps) < pl.epsilon(node, 1e-6) <= epsilon
+
+
 def test_rounds_of_other_noise_cost_far_less_than_one():
     node = pl.Repeat(RandomAllocation(100, pl.Laplace(1.0)), 10)
     found = pl.explain(node, 1e-6)  # 9.99998 without the coin
