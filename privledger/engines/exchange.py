@@ -27,8 +27,7 @@ from privledger.engines.messages import (
 from privledger.errors import EngineError
 from privledger.tables.ingest import Known, write_part
 from privledger.tables.layout import ChunkNote, Layout
-from privledger.tables.listing import Origin
-from privledger.tables.sources import Source
+from privledger.tables.rowfiles import ParquetFiles, ParquetPart
 from privledger.tables.spool import Folder
 
 ATTEMPTS: Final = 4
@@ -85,22 +84,22 @@ def is_of(said: Said, block: Block, layout: Layout) -> bool:
     return said.layout == layout.digest and said.rows == sum(note.rows for note in block)
 
 
-def filled(folder: Folder, engine: Engine, layout: Layout, source: Source, unlabelled: bool,
+def filled(folder: Folder, engine: Engine, layout: Layout, files: ParquetFiles, unlabelled: bool,
            before: Block, known: Known) -> Iterator[ChunkNote]:
-    """Chunks that workers write, from parts of files that they read themselves.
+    """Chunks that workers write, each from a part of the files that it reads itself.
 
     What no worker has written, for whatever cause, is read and written here: so what is wrong
     with a row is said by this process, and no message tells of it.
 
     Args:
-        source: one that has parts. before: chunks that come first.
+        before: chunks that come first.
 
     Raises:
         EngineError: the engine may not be used; nothing was read. Else as `write_part`.
     """
     rows, offset = engine.chunk_rows, sum(note.rows for note in before)
-    left: dict[Block, Origin] = {}
-    for first, stop, part in source.parts(rows, engine.workers * PARTS_PER_WORKER):
+    left: dict[Block, ParquetPart] = {}
+    for first, stop, part in files.parts(rows, engine.workers * PARTS_PER_WORKER):
         numbers = range(len(before) + first // rows, len(before) - (-stop // rows))
         left[tuple(ChunkNote(
             number, offset + at, min(rows, stop - at),
@@ -121,4 +120,4 @@ def filled(folder: Folder, engine: Engine, layout: Layout, source: Source, unlab
                             for note, one in zip(block, found, strict=True))
     for block, part in left.items():
         yield from write_part(folder, layout, part, unlabelled, block)
-    source.check_files()
+    files.listing.check()

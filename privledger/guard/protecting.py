@@ -5,7 +5,8 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -32,11 +33,12 @@ from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns, TextKey, own_schema
 from privledger.tables.encode import encode_features, encode_keys, encode_target
 from privledger.tables.frames import check_target, column_of, split_target
-from privledger.tables.ingest import Ingested, Known, Progress, encoded, ingest, write_rows
-from privledger.tables.layout import ChunkNote, Layout
+from privledger.tables.ingest import Ingested, Progress, encoded, ingest, write_rows
+from privledger.tables.layout import Layout
 from privledger.tables.person_ids import Persons
+from privledger.tables.rowfiles import ParquetFiles
 from privledger.tables.schema import Schema
-from privledger.tables.sources import Source
+from privledger.tables.sources import Source, Wanted
 from privledger.tables.spool import Folder
 
 # Tables in chunks behind the guard: where rows come from, and where they go.
@@ -71,19 +73,19 @@ def check_privacy_unit(unit: str) -> None:
                               "read")
 
 
-def chunk_table(how: Chunking, schema: Schema, table: ProtectedTable, partial: bool,
+def chunk_table(how: Chunking, schema: Schema, table: ProtectedTable, unlabelled: bool,
                 source: NoiseSource) -> ChunkTable:
     """Every row on disk, in chunks of the engine's size."""
     folder = Folder.temporary() if how.spool is None else Folder.at(how.spool)
     layout = Layout(schema, table.y is not None or table.target is not None)
-    held = _ingested(table, partial, folder, how.engine, Ingested(layout, ()), how.progress)
+    held = _ingested(table, unlabelled, folder, how.engine, Ingested(layout, ()), how.progress)
     return ChunkTable(folder, held, how.engine, _secret(source), how.passes)
 
 
-def more_chunks(old: ChunkTable, table: ProtectedTable, partial: bool,
+def more_chunks(old: ChunkTable, table: ProtectedTable, unlabelled: bool,
                 source: NoiseSource) -> ChunkTable:
     """The same table with late arrivals behind it. Its coins are drawn anew."""
-    held = _ingested(table, partial, old.folder, old.engine, old.ingested)
+    held = _ingested(table, unlabelled, old.folder, old.engine, old.ingested)
     return evolve(old, ingested=held, secret=_secret(source))
 
 
@@ -92,17 +94,17 @@ def _ingested(table: ProtectedTable, unlabelled: bool, folder: Folder, engine: E
     """With a table's rows: workers write them, where each can read a part; else this process."""
     layout, notes, rows = before.layout, before.notes, engine.chunk_rows
     if type(table.X) is Source:
-        wanted = table.X.check(layout.schema, layout.has_target, unlabelled)
+        wanted = Wanted(layout.schema, layout.has_target, unlabelled)
+        wanted.check(table.X.origin)
+        if isinstance(table.X.origin, ParquetFiles):
+            write = partial(filled, folder, engine, layout, table.X.origin, unlabelled, notes)
+            return ingest(folder, before, rows, write, progress)
         portions = encoded(wanted, table.X.origin)
     else:
         columns, target = _encoded(table.X, table.y, layout.schema, unlabelled)
         portions = iter([[*columns.arrays, *(() if target is None else (target,))]])
 
-    def write(known: Known) -> Iterator[ChunkNote]:
-        if type(table.X) is Source and table.X.has_parts:
-            return filled(folder, engine, layout, table.X, unlabelled, notes, known)
-        return write_rows(folder, layout, portions, rows, (len(notes), before.rows), known)
-
+    write = partial(write_rows, folder, layout, portions, rows, (len(notes), before.rows))
     return ingest(folder, before, rows, write, progress)
 
 

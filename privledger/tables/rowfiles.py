@@ -71,8 +71,9 @@ class ParquetFiles:
         self.listing.check()
 
     def parts(self, rows: int, most: int) -> Iterator[tuple[int, int, ParquetPart]]:
-        """As `Source.parts`. A part begins behind the begin or the middle of a row group by less
-        than `rows`, so that few are read twice. How many a group has is believed until then."""
+        """At most so many parts, in order: the first row, the row behind the last, and where they
+        are. Each begins at a multiple of `rows`, behind the begin or the middle of a row group by
+        less than `rows`: few are read twice. How many a group has is believed until then."""
         self.listing.check()
         groups = [(file.anywhere, group, size) for file in self.listing.files
                   for group, size in enumerate(_group_sizes(file)) if size]

@@ -32,7 +32,7 @@ from privledger.tables.encode import encode_column, encode_target
 from privledger.tables.frames import check_target, column_in_numpy, missing_columns, streamed
 from privledger.tables.listing import TEXT, Origin, Paths, Piece, named
 from privledger.tables.raw import check_family, levels, raw_numbers, stands_for_none
-from privledger.tables.rowfiles import CSV, PARQUET, ParquetFiles, csv_files, parquet_files
+from privledger.tables.rowfiles import CSV, PARQUET, csv_files, parquet_files
 from privledger.tables.schema import Column, Schema, label_array, label_key
 from privledger.tables.text_form import USUAL, TextForm
 
@@ -192,31 +192,10 @@ class Source:
         count("rows", rows, most=MOST_ROWS)
         if target is not None:
             check_target(schema, target)
-        wanted = self.check(schema, target is not None, unlabelled)
+        wanted = Wanted(schema, target is not None, unlabelled)
+        wanted.check(self.origin)
         encoded = map(wanted.encoded, self.origin.pieces(wanted.names, min(rows, PIECE_ROWS)))
         return (_batch(wanted, arrays) for arrays in regrouped(encoded, rows))
-
-    def check(self, schema: Schema, target: bool, unlabelled: bool) -> Wanted:
-        """Which columns are read, if names and types say that they fit. No row is read."""
-        wanted = Wanted(schema, target, unlabelled)
-        wanted.check(self.origin)
-        return wanted
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether other processes that see its files can each read a part of it."""
-        return isinstance(self.origin, ParquetFiles)
-
-    def parts(self, rows: int, most: int) -> Iterator[tuple[int, int, Origin]]:
-        """At most so many parts, in order: the first row, the row behind the last, and where they
-        are. Each begins at a multiple of `rows`."""
-        assert isinstance(self.origin, ParquetFiles)
-        return self.origin.parts(rows, most)
-
-    def check_files(self) -> None:
-        """Raise `DataError` unless the files that have parts are as they were."""
-        if isinstance(self.origin, ParquetFiles):
-            self.origin.listing.check()
 
 
 def regrouped(several: Iterable[list[Array]], rows: int, *, again: bool = False,

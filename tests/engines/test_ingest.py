@@ -110,7 +110,7 @@ def test_parts_are_all_rows_once_and_few_are_read_twice(groups, chunk, most):
         with pq.ParquetWriter(path, table.schema) as file:
             for end, size in zip(np.cumsum(groups), groups, strict=True):
                 file.write_table(table.slice(end - size, size))
-        parts = list(pl.scan_parquet(path).parts(chunk, most))
+        parts = list(pl.scan_parquet(path).origin.parts(chunk, most))
         found = [np.concatenate([piece.columns["secret_a"].to_numpy() for piece in part.pieces(
             ("secret_a",), 7)]) for _, _, part in parts]
     assert [(first, stop) for first, stop, _ in parts] == [
