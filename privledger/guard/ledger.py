@@ -236,6 +236,7 @@ class Ledger(LedgerService):
             RelationMismatch: public features under another relation than `replace_label`, or
                 a schema that states the true number of rows under `add_remove`.
             DataError: the table does not fit; columns and rules are named, never values.
+            EngineError: the engine cannot be used. SpoolError: the chunk store cannot be written.
         """
         if schema is None and isinstance(y, Schema):
             y, schema = None, y

@@ -174,7 +174,16 @@ def _why(error: OSError) -> str:
 def _remove(path: str, pid: int) -> None:
     with delivered():
         if os.getpid() == pid:  # a forked child leaves it to its parent
-            shutil.rmtree(path, ignore_errors=True)
+            _delete(path)
+
+
+def _delete(path: str) -> None:
+    """Under another name first: a worker that is late finds no place to write rows to."""
+    gone = f"{path}.gone"
+    with suppress(OSError):
+        os.rename(path, gone)
+    for place in (gone, path):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def clear_left_behind() -> None:
@@ -199,7 +208,7 @@ def _sweep(path: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while its holder lives
             # A spool of an earlier version names a process instead.
             if owner == _LOCKED or not (Path(f"/proc/{int(owner)}").exists() or _alive(int(owner))):
-                shutil.rmtree(path, ignore_errors=True)
+                _delete(str(path))
 
 
 def _alive(pid: int) -> bool:

@@ -1,7 +1,10 @@
 """Faults that tables in chunks had, each once."""
 
+import fcntl
 import os
+import shutil
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from privledger.errors import EngineError, SpoolError, UnsupportedNode
 from privledger.questions.cells import CategoryCells
 from privledger.questions.score import Score
 from privledger.tables.layout import narrow
-from privledger.tables.spool import Folder
+from privledger.tables.spool import Folder, clear_left_behind
 from privledger.tables.stored_chunk import StoredChunk
 from tests.engines.mischief import Mischief
 from tests.engines.test_spool_faults import (
@@ -135,6 +138,23 @@ def test_a_forked_child_leaves_the_spool_to_its_parent():
     assert folder.path.is_dir()
     folder.remove()
     assert not folder.path.exists()
+
+
+@pytest.mark.parametrize("remove", [Folder.remove, lambda folder: fcntl.flock(
+    folder._lock, fcntl.LOCK_UN) or clear_left_behind()])
+def test_a_worker_that_is_late_leaves_no_rows_behind(monkeypatch, remove):
+    """It wrote a chunk while the folder was removed: the folder stayed, without its owner."""
+    folder, real = Folder.temporary(), shutil.rmtree
+    late = Folder(folder.path, folder.key, lasting=True)
+
+    def removing(path, **named):
+        with suppress(SpoolError):
+            late.write("chunk-0000001", [b"rows"])
+        real(path, **named)
+
+    monkeypatch.setattr(shutil, "rmtree", removing)
+    remove(folder)
+    assert not list(folder.path.parent.glob(folder.path.name + "*"))
 
 
 def test_values_that_no_float32_holds_warn_of_nothing():
