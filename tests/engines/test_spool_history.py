@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import shutil
 import warnings
 from contextlib import suppress
 
@@ -144,7 +143,7 @@ def test_a_forked_child_leaves_the_spool_to_its_parent():
     folder._lock, fcntl.LOCK_UN) or clear_left_behind()])
 def test_a_worker_that_is_late_leaves_no_rows_behind(monkeypatch, remove):
     """It wrote a chunk while the folder was removed: the folder stayed, without its owner."""
-    folder, real = Folder.temporary(), shutil.rmtree
+    folder, real = Folder.temporary(), os.rmdir
     late = Folder(folder.path, folder.key, lasting=True)
 
     def removing(path, **named):
@@ -152,8 +151,9 @@ def test_a_worker_that_is_late_leaves_no_rows_behind(monkeypatch, remove):
             late.write("chunk-0000001", [b"rows"])
         real(path, **named)
 
-    monkeypatch.setattr(shutil, "rmtree", removing)
-    remove(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", removing)
+        remove(folder)
     assert not list(folder.path.parent.glob(folder.path.name + "*"))
 
 
