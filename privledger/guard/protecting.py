@@ -64,15 +64,6 @@ class Chunking:
             raise InvalidValue("engine", type(self.engine).__name__, "pl.engines.Local or Dask")
 
 
-def check_privacy_unit(unit: str) -> None:
-    """Raise `UnsupportedNode` under unit person."""
-    if unit == "person":
-        raise UnsupportedNode("an engine cannot be used with unit person: one person's rows may "
-                              "lie in several chunks, but a person contributes one mean over all "
-                              "of them. Protect the table in memory, or protect rows. Nothing was "
-                              "read")
-
-
 def chunk_table(how: Chunking, schema: Schema, table: ProtectedTable, unlabelled: bool,
                 source: NoiseSource) -> ChunkTable:
     """Every row on disk, in chunks of the engine's size."""
@@ -320,7 +311,6 @@ def protected(table: ProtectedTable, history: History, source: NoiseSource, iden
     own.rows_for(relation)  # a true number of rows is refused under add_remove
     own.check_unit(history.state.unit, relation)
     if table.chunking is not None:
-        check_privacy_unit(history.state.unit)
         return _protected_chunks(table, table.chunking, own, partial, history, source, identities,
                                  shown)
     columns, target = _encoded(table.X, table.y, own, partial)
@@ -358,6 +348,11 @@ def _protected_chunks(
 ) -> Dataset:
     """As `protected`, of rows that go to a spool."""
     assert table.schema is not None
+    if history.state.unit == "person":
+        raise UnsupportedNode("an engine cannot be used with unit person: one person's rows may "
+                              "lie in several chunks, but a person contributes one mean over all "
+                              "of them. Protect the table in memory, or protect rows. Nothing was "
+                              "read")
     chunks = chunk_table(how, own, table, partial, source)
     if table.name is not None:
         identities.check_chunks(short_name("name", table.name), chunks)

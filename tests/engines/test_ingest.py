@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
@@ -20,6 +23,8 @@ import privledger as pl
 from privledger.engines import chunks, exchange, local
 from privledger.engines.messages import message_said, said_to_bytes
 from privledger.errors import DataError, EngineError, SpoolError
+from privledger.tables.spool import clear_left_behind
+from tests.engines.conftest import ROOT
 from tests.engines.mischief import Mischief
 from tests.engines.test_spool_faults import chunks_of, counted
 from tests.worlds import refused
@@ -321,3 +326,29 @@ def test_a_spool_is_gone_on_with(tmp_path):
     other = put(tmp_path / "rows", rows(seed=1))
     refused(SpoolError, lambda: protect(other, Mischief(chunk_rows=50), spool=place),
             match="other rows")
+
+
+def dies(folder):
+    """A process whose worker is at work when it is killed."""
+    made_here = made()
+    made_here.on_rows = lambda done: os.kill(os.getpid(), signal.SIGKILL)
+    protect(pl.scan_parquet(folder), pl.engines.Local(1, chunk_rows=20), made_here)
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_leaves_no_rows_behind(tmp_path):
+    """Its worker may go on for a while, and finds no place to write to."""
+    put(tmp_path / "rows", rows(8000), range(0, 8001, 1000))
+    (tmp_path / "spools").mkdir()
+    script = f"from tests.engines.test_ingest import dies; dies({str(tmp_path / 'rows')!r})"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env={
+        **os.environ, "TMPDIR": str(tmp_path / "spools")}, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    left, = (tmp_path / "spools").iterdir()
+    assert list(left.glob("chunk-*"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "spools"))
+        clear_left_behind()
+    for _ in range(20):
+        assert not list((tmp_path / "spools").iterdir())
+        time.sleep(0.05)
