@@ -10,7 +10,7 @@ from joblib.externals.loky import ProcessPoolExecutor as Loky
 
 import privledger as pl
 from privledger.errors import EngineError
-from tests.engines import asked
+from tests.engines import asked, test_ingest
 from tests.engines.test_dask_cluster import asking, numbers, protected, simulation, work
 from tests.engines.test_dask_cluster import heard as heard
 from tests.worlds import refused
@@ -31,6 +31,13 @@ def test_loky_answers_what_memory_answers(loky, heard):
         heard.clear()
     assert len(told[0]) > 6
     assert told[0] == told[1]
+
+
+def test_loky_writes_the_chunks_that_this_process_writes(loky, tmp_path):
+    source, whole = test_ingest.put(tmp_path, test_ingest.rows()), test_ingest.expected()
+    with test_ingest.workers_only():
+        assert test_ingest.content(test_ingest.protect(
+            source, pl.engines.Pool(loky, 1, chunk_rows=50))) == whole
 
 
 def test_a_query_that_tells_fails_and_says_nothing(loky):
