@@ -33,12 +33,12 @@ from privledger.tables.chunk import Rows
 from privledger.tables.columns import Columns, TextKey, own_schema
 from privledger.tables.encode import encode_features, encode_keys, encode_target
 from privledger.tables.frames import check_target, column_of, split_target
-from privledger.tables.ingest import Ingested, Progress, encoded, ingest, write_rows
+from privledger.tables.ingest import Ingested, Progress, encoded, ingest, wanted_by, write_rows
 from privledger.tables.layout import Layout
 from privledger.tables.person_ids import Persons
 from privledger.tables.rowfiles import ParquetFiles
 from privledger.tables.schema import Schema
-from privledger.tables.sources import Source, Wanted
+from privledger.tables.sources import Source
 from privledger.tables.spool import Folder
 
 # Tables in chunks behind the guard: where rows come from, and where they go.
@@ -85,7 +85,7 @@ def _ingested(table: ProtectedTable, unlabelled: bool, folder: Folder, engine: E
     """With a table's rows: workers write them, where each can read a part; else this process."""
     layout, notes, rows = before.layout, before.notes, engine.chunk_rows
     if type(table.X) is Source:
-        wanted = Wanted(layout.schema, layout.has_target, unlabelled)
+        wanted = wanted_by(layout, unlabelled)
         wanted.check(table.X.origin)
         if isinstance(table.X.origin, ParquetFiles):
             write = partial(filled, folder, engine, layout, table.X.origin, unlabelled, notes)

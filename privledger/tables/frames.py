@@ -11,7 +11,7 @@ import os
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from attrs import frozen
@@ -211,56 +211,6 @@ _TYPED = ("ParquetFileFormat", "IpcFileFormat", "FeatherFileFormat", "OrcFileFor
 _BUFFER = 1 << 16
 
 
-class Series(Protocol):
-    """Of pandas, as far as it is used here."""
-
-    def __getitem__(self, rows: slice) -> Series:
-        """Some of its cells."""
-
-    @property
-    def iloc(self) -> Series:
-        """The same, by position."""
-
-
-class Computed(Protocol):
-    """A frame of pandas, as far as it is used here."""
-
-    def __len__(self) -> int:
-        """How many rows."""
-
-    def __getitem__(self, name: str) -> Series:
-        """A column."""
-
-
-class FramePart(Protocol):
-    """A piece of a Dask frame, as far as it is used here."""
-
-    def compute(self) -> Computed:
-        """Its rows, in memory."""
-
-
-class DaskLike(Protocol):
-    """A Dask frame, as far as it is used here."""
-
-    @property
-    def npartitions(self) -> int:
-        """How many pieces it has."""
-
-    @property
-    def dtypes(self) -> Mapping[str, object]:
-        """What its columns are said to be."""
-
-    @property
-    def columns(self) -> list[str]:
-        """Their names."""
-
-    def __getitem__(self, names: list[str]) -> DaskLike:
-        """Some columns."""
-
-    def get_partition(self, place: int) -> FramePart:
-        """One piece."""
-
-
 @contextmanager
 def _quietly(where: str, what: str) -> Iterator[None]:
     try:
@@ -399,7 +349,7 @@ class PolarsScan:
 class DaskFrame:
     """A Dask frame: partition by partition, by whatever scheduler it is set to."""
 
-    frame: DaskLike
+    frame: Any
 
     @property
     def kind(self) -> str:
@@ -445,5 +395,5 @@ def streamed(X: object) -> Origin | None:
 
         return PolarsScan(X) if isinstance(X, polars.LazyFrame) else None
     if "dask" in roots and hasattr(X, "npartitions") and hasattr(X, "columns"):
-        return DaskFrame(cast(DaskLike, X))
+        return DaskFrame(X)
     return None

@@ -104,7 +104,7 @@ def write_part(folder: Folder, layout: Layout, part: Origin, unlabelled: bool,
     Raises:
         DataError: it has other rows than its files state; else as for `write_rows`.
     """
-    portions = encoded(Wanted(layout.schema, layout.has_target, unlabelled), part)
+    portions = encoded(wanted_by(layout, unlabelled), part)
     start = (notes[0].number, notes[0].first)
     found = tuple(write_rows(folder, layout, portions, notes[0].rows, start,
                              {note.number: note for note in notes if note.sha256}))
@@ -113,10 +113,14 @@ def write_part(folder: Folder, layout: Layout, part: Origin, unlabelled: bool,
     return found
 
 
+def wanted_by(layout: Layout, unlabelled: bool) -> Wanted:
+    """What chunks hold of a table: nothing of whose a row is, as they are of rows."""
+    return Wanted(layout.schema, layout.has_target, unlabelled, people=False)
+
+
 def encoded(wanted: Wanted, origin: Origin) -> Iterator[list[Array]]:
     """Columns that chunks have, a few rows at a time."""
-    for piece in origin.pieces(wanted.names, PIECE_ROWS):
-        yield wanted.encoded(piece)[: len(wanted.columns)]
+    return map(wanted.encoded, origin.pieces(wanted.names, PIECE_ROWS))
 
 
 def name_of(number: int) -> str:
