@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .amounts import NO_RECORD, Law, height, law_of, summed
 from .closed_forms import LAPLACE, STEPS, full_chance, outputs
-from .leaves import Atom, leaf_price
+from .leaves import Atom, leaf_price, noise_alone
 from .reading import Node, NoPrice
 from .steps import (
     CELLS,
@@ -172,15 +172,6 @@ def by_blocks(node: Node) -> Node:
     once = Node("Gaussian", {"noise_multiplier": noise, "shares": ()}, ())
     return Node("Repeat", {"count": rounds}, (
         Node("PoissonSample", {"rate": node.inner["rate"]}, (once,)),))
-
-
-def noise_alone(node: Node) -> Node:
-    """What a `PartitionSelection` adds to each count: of groups that surely show it costs that."""
-    scale, kind = node["scale"], node["noise"]
-    if kind == "gaussian":
-        return Node("Gaussian", {"noise_multiplier": scale, "shares": ()}, ())
-    return (Node("Laplace", {"scale": scale, "l1_sensitivity": 1.0}, ()) if kind == "laplace" else
-            Node("Asserted", {"epsilon": 1 / scale, "delta": 0.0}, ()))
 
 
 class Unit(NamedTuple):
