@@ -40,31 +40,23 @@ class _Special(ModuleType):
         raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
 
 
-class _Later(Loader):
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+class _Quickly(MetaPathFinder, Loader):
+    _loader: Loader | None = None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__dict__["_loader"] = module.__loader__ = self._loader
-        assert module.__spec__ is not None
-        module.__spec__.loader = self._loader
-        module.__class__ = _Special
-
-
-class _Finder(MetaPathFinder):
-    @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None,
+    def find_spec(self, name: str, path: Sequence[str] | None,
                   target: ModuleType | None = None) -> ModuleSpec | None:
         found = PathFinder.find_spec(name, path, target) if name == PACKAGE else None
-        if found is not None and found.loader is not None:
-            found.loader = _Later(found.loader)
+        if found is not None:
+            self._loader, found.loader = found.loader, self
         return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__dict__["_loader"] = module.__loader__ = module.__spec__.loader = self._loader
+        module.__class__ = _Special
 
 
 def import_quickly() -> None:
     """From now on, in this process; what was imported already stays as it is."""
-    if not any(isinstance(one, _Finder) for one in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if not any(isinstance(one, _Quickly) for one in sys.meta_path):
+        sys.meta_path.insert(0, _Quickly())
