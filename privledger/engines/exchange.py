@@ -27,7 +27,8 @@ from privledger.engines.messages import (
 from privledger.errors import EngineError
 from privledger.tables.ingest import Known, write_part
 from privledger.tables.layout import ChunkNote, Layout
-from privledger.tables.rowfiles import ParquetFiles, ParquetPart
+from privledger.tables.parts import FilePart
+from privledger.tables.rowfiles import CsvFiles, ParquetFiles
 from privledger.tables.spool import Folder
 
 ATTEMPTS: Final = 4
@@ -84,8 +85,8 @@ def is_of(said: Said, block: Block, layout: Layout) -> bool:
     return said.layout == layout.digest and said.rows == sum(note.rows for note in block)
 
 
-def filled(folder: Folder, engine: Engine, layout: Layout, files: ParquetFiles, unlabelled: bool,
-           before: Block, known: Known) -> Iterator[ChunkNote]:
+def filled(folder: Folder, engine: Engine, layout: Layout, files: ParquetFiles | CsvFiles,
+           unlabelled: bool, before: Block, known: Known) -> Iterator[ChunkNote]:
     """Chunks that workers write, each from a part of the files that it reads itself.
 
     What no worker has written, for whatever cause, is read and written here: so what is wrong
@@ -98,7 +99,7 @@ def filled(folder: Folder, engine: Engine, layout: Layout, files: ParquetFiles, 
         EngineError: the engine may not be used; nothing was read. Else as `write_part`.
     """
     rows, offset = engine.chunk_rows, sum(note.rows for note in before)
-    left: dict[Block, ParquetPart] = {}
+    left: dict[Block, FilePart] = {}
     for first, stop, part in files.parts(rows, engine.workers * PARTS_PER_WORKER):
         numbers = range(len(before) + first // rows, len(before) - (-stop // rows))
         left[tuple(ChunkNote(

@@ -19,7 +19,7 @@ from privledger.questions.order_sketch import KeyTally, Ordered, Tallied
 from privledger.questions.tallies import Tabled, Tally
 from privledger.questions.votes import VoteSums
 from privledger.tables.layout import Array, ChunkNote, Layout
-from privledger.tables.listing import Origin
+from privledger.tables.parts import FilePart
 
 # Messages that only owners of a spool's key can read or make: a mask, and a mark.  The mask is a
 # SHAKE-256 stream under the key and a fresh nonce, the mark an HMAC over all of it. So a
@@ -203,7 +203,7 @@ class Filling:
     release: str
     layout: Layout
     notes: tuple[ChunkNote, ...]
-    part: Origin
+    part: FilePart
     unlabelled: bool
 
 

@@ -36,7 +36,7 @@ from privledger.tables.frames import check_target, column_of, split_target
 from privledger.tables.ingest import Ingested, Progress, encoded, ingest, wanted_by, write_rows
 from privledger.tables.layout import Layout
 from privledger.tables.person_ids import Persons
-from privledger.tables.rowfiles import ParquetFiles
+from privledger.tables.rowfiles import CsvFiles, ParquetFiles
 from privledger.tables.schema import Schema
 from privledger.tables.sources import Source
 from privledger.tables.spool import Folder
@@ -87,7 +87,7 @@ def _ingested(table: ProtectedTable, unlabelled: bool, folder: Folder, engine: E
     if type(table.X) is Source:
         wanted = wanted_by(layout, unlabelled)
         wanted.check(table.X.origin)
-        if isinstance(table.X.origin, ParquetFiles):
+        if isinstance(table.X.origin, ParquetFiles | CsvFiles):
             write = partial(filled, folder, engine, layout, table.X.origin, unlabelled, notes)
             return ingest(folder, before, rows, write, progress)
         portions = encoded(wanted, table.X.origin)

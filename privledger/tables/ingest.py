@@ -13,6 +13,7 @@ from attrs import frozen
 from privledger.errors import DataError, SpoolError
 from privledger.tables.layout import Array, ChunkNote, Layout, Piece, narrow, packed_chunk
 from privledger.tables.listing import Origin
+from privledger.tables.parts import FilePart
 from privledger.tables.sources import PIECE_ROWS, Wanted, regrouped
 from privledger.tables.spool import Folder
 
@@ -97,7 +98,7 @@ def write_rows(folder: Folder, layout: Layout, portions: Iterable[list[Array]], 
         number, first = number + 1, first + rows
 
 
-def write_part(folder: Folder, layout: Layout, part: Origin, unlabelled: bool,
+def write_part(folder: Folder, layout: Layout, part: FilePart, unlabelled: bool,
                notes: tuple[ChunkNote, ...]) -> tuple[ChunkNote, ...]:
     """Write the rows of a part to its chunks. A chunk whose file has a hash is only compared.
 
@@ -118,7 +119,7 @@ def wanted_by(layout: Layout, unlabelled: bool) -> Wanted:
     return Wanted(layout.schema, layout.has_target, unlabelled, people=False)
 
 
-def encoded(wanted: Wanted, origin: Origin) -> Iterator[list[Array]]:
+def encoded(wanted: Wanted, origin: Origin | FilePart) -> Iterator[list[Array]]:
     """Columns that chunks have, a few rows at a time."""
     return map(wanted.encoded, origin.pieces(wanted.names, PIECE_ROWS))
 

@@ -6,11 +6,10 @@ import codecs
 import gzip
 import os
 import zlib
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import accumulate, groupby, pairwise
-from typing import IO, TYPE_CHECKING, cast
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from attrs import evolve, frozen
@@ -20,11 +19,11 @@ from numpy.typing import NDArray
 from privledger.errors import DataError
 from privledger.tables.frames import frame_names, once
 from privledger.tables.listing import TEXT, File, Listing, Paths, Piece, listed_files
+from privledger.tables.parts import FilePart, Group, file_parts
 from privledger.tables.raw import WIDE, Text, check_arrow, family, packed_cells
 from privledger.tables.text_form import USUAL, TextForm
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 PARQUET = (".parquet", ".pq")
@@ -66,71 +65,15 @@ class ParquetFiles:
         looked at where there are any. No filter is set, so nothing asks for statistics."""
         self.listing.check()
         for file in self.listing.files:
-            for batch in _batches(file, None, names, rows):
-                yield _piece(file, batch, names)
+            yield from _read_parquet(file, None, names, rows)
         self.listing.check()
 
-    def parts(self, rows: int, most: int) -> Iterator[tuple[int, int, ParquetPart]]:
-        """At most so many parts, in order: the first row, the row behind the last, and where they
-        are. Each begins at a multiple of `rows`, behind the begin or the middle of a row group by
-        less than `rows`: few are read twice. How many a group has is believed until then."""
+    def parts(self, rows: int, most: int) -> Iterator[tuple[int, int, FilePart]]:
+        """As `file_parts`. How many rows a row group has is believed until they are read."""
         self.listing.check()
-        groups = [(file.anywhere, group, size) for file in self.listing.files
-                  for group, size in enumerate(_group_sizes(file)) if size]
-        starts = [0, *accumulate(size for _, _, size in groups)]
-        total, cuts = starts[-1], [0]
-        for start in sorted([*starts, *((one + two) // 2 for one, two in pairwise(starts))]):
-            cut = -(-start // rows) * rows
-            if cut < total and cut - cuts[-1] >= total / most:
-                cuts.append(cut)
-        for first, stop in pairwise([*cuts, total] if total else ()):
-            within = slice(bisect_right(starts, first) - 1, bisect_left(starts, stop))
-            yield first, stop, ParquetPart(
-                tuple(groups[within]), first - starts[within.start], stop - first)
-
-
-@frozen(eq=False, repr=False)
-class ParquetPart:
-    """Some consecutive rows of Parquet files, as an `Origin`.
-
-    Attributes:
-        groups: file, number and stated rows of the row groups that have them, in order.
-        skipped: rows of the first group that are not meant. size: how many are.
-    """
-
-    groups: tuple[tuple[File, int, int], ...]
-    skipped: int
-    size: int
-
-    @property
-    def kind(self) -> str:
-        """A word for it."""
-        return "part of parquet files"
-
-    def families(self) -> Iterator[tuple[str, Mapping[str, str]]]:
-        """They were looked at as a whole."""
-        return iter(())
-
-    def pieces(self, names: tuple[str, ...], rows: int) -> Iterator[Piece]:
-        """Nothing behind the last row that is meant is decoded, and no memory is kept."""
-        import pyarrow as pa
-
-        try:
-            yield from self._meant(names, rows)
-        finally:
-            pa.default_memory_pool().release_unused()  # its process lives on
-
-    def _meant(self, names: tuple[str, ...], rows: int) -> Iterator[Piece]:
-        place, stop = -self.skipped, self.size
-        ends_within = self.skipped + stop < sum(stated for _, _, stated in self.groups)
-        for file, several in groupby(self.groups, key=lambda group: group[0]):
-            for batch in _batches(file, list(several), names, rows):
-                start, end = max(0, -place), min(batch.num_rows, stop - place)
-                if start < end:
-                    yield _piece(file, batch.slice(start, end - start), names)
-                place += batch.num_rows
-                if place >= stop and ends_within:
-                    return
+        groups = [(file.anywhere, group, group + 1, size) for file in self.listing.files
+                  for group, size in enumerate(_group_sizes(file))]
+        return file_parts(_read_parquet, groups, rows, most)
 
 
 def parquet_files(paths: Paths, known: Container[str] = ()) -> ParquetFiles:
@@ -158,18 +101,25 @@ def _group_sizes(file: File) -> list[int]:
     return found
 
 
-def _batches(file: File, groups: list[tuple[File, int, int]] | None, names: tuple[str, ...],
-             rows: int) -> Iterator[pa.RecordBatch]:
+def _read_parquet(file: File, groups: list[Group] | None, names: tuple[str, ...],
+                  rows: int) -> Iterator[Piece]:
     """The rows of a file, or of some of its row groups that state so many."""
     file.check()
-    with _opened(file) as parquet:
-        stated = parquet.metadata.num_rows if groups is None else sum(one[2] for one in groups)
-        so_far = 0
-        for batch in parquet.iter_batches(
-                batch_size=rows, columns=list(names), use_threads=False,
-                row_groups=None if groups is None else [one[1] for one in groups]):
-            so_far += batch.num_rows
-            yield batch
+    try:
+        with _opened(file) as parquet:
+            stated = parquet.metadata.num_rows if groups is None else sum(
+                group[-1] for group in groups)
+            so_far = 0
+            for batch in parquet.iter_batches(
+                    batch_size=rows, columns=list(names), use_threads=False,
+                    row_groups=None if groups is None else [group[1] for group in groups]):
+                so_far += batch.num_rows
+                yield Piece(file.name, {name: batch.column(name) for name in names})
+    finally:
+        if groups is not None:  # a worker lives on
+            import pyarrow as pa
+
+            pa.default_memory_pool().release_unused()
     if so_far != stated:
         raise _other_rows(file)
     file.check()
@@ -177,10 +127,6 @@ def _batches(file: File, groups: list[tuple[File, int, int]] | None, names: tupl
 
 def _other_rows(file: File) -> DataError:
     return DataError(f"{file.name}: it has other rows than it says")
-
-
-def _piece(file: File, batch: pa.RecordBatch, names: tuple[str, ...]) -> Piece:
-    return Piece(file.name, {name: batch.column(name) for name in names})
 
 
 @contextmanager
@@ -239,9 +185,18 @@ class CsvFiles:
         self.listing.check()
         for file, header in zip(self.listing.files, self.headers, strict=True):
             file.check()
-            yield from _read_csv(file, header, names, rows, self.form)
+            yield from _read_csv(file, header, self.form, names, rows)
             file.check()
         self.listing.check()
+
+    def parts(self, rows: int, most: int) -> Iterator[tuple[int, int, FilePart]]:
+        """As `file_parts`. The rows are counted first: most of them by their ends alone."""
+        self.listing.check()
+        headers = {file.path: header for file, header in zip(
+            self.listing.files, self.headers, strict=True)}
+        groups = [(file.anywhere, *group) for file in self.listing.files
+                  for group in _counted(file, len(headers[file.path]), self.form)]
+        return file_parts(partial(_csv_groups, headers, self.form), groups, rows, most)
 
 
 def csv_files(paths: Paths, known: Container[str] = (), form: TextForm = USUAL) -> CsvFiles:
@@ -522,7 +477,7 @@ def _blocks(stream: IO[bytes], held: bytes, end: bytes, file: File) -> Iterator[
         parts.append(more)
         size += len(more)
         stop = _last_end(more, end, odd)
-        odd ^= more.count(b'"') % 2 == 1
+        odd ^= b'"' in more and more.count(b'"') % 2 == 1
         if stop:
             whole = b"".join(parts)
             stop += len(whole) - len(more)
@@ -551,16 +506,67 @@ def _last_end(more: bytes, end: bytes, odd: bool) -> int:
     return int(outside[-1]) + 1 if len(outside) else 0
 
 
-def _read_csv(file: File, header: tuple[str, ...], names: tuple[str, ...], rows: int,
-              form: TextForm) -> Iterator[Piece]:
+class _Stretch:
+    """Some of a file's bytes."""
+
+    def __init__(self, stream: IO[bytes], begin: int, end: int) -> None:
+        stream.seek(begin)
+        self._stream, self._left = stream, end - begin
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        given = self._stream.read(min(size, self._left))
+        self._left -= len(given)
+        return given
+
+
+def _read_csv(file: File, header: tuple[str, ...], form: TextForm, names: tuple[str, ...],
+              rows: int, begin: int = 0, stop: int = 0) -> Iterator[Piece]:
+    """The rows of a file, or those from one byte to another."""
     places = {name.strip(): place for place, name in enumerate(header)}
     with _readable(file, form) as stream:
         found, end, held = _first_row(stream, file, form)
         if found != header:
             raise DataError(f"{file.name}: the file has changed since the table was scanned")
+        if begin:
+            stream, held = cast(IO[bytes], _Stretch(stream, begin, stop)), b""
         for block in _blocks(stream, held, end, file):
             cells = _cells(block, end, len(header), file)
             columns = {name: _as_written(_texts(cells, places[name]), form) for name in names}
             for start in range(0, len(cells.starts), rows):
                 yield Piece(file.name, {name: Text(column[start:start + rows], form.decimal)
                                         for name, column in columns.items()})
+
+
+def _csv_groups(headers: Mapping[str, tuple[str, ...]], form: TextForm, file: File,
+                groups: list[Group], names: tuple[str, ...], rows: int) -> Iterator[Piece]:
+    """The rows of some neighbouring groups, which are so many."""
+    file.check()
+    left = sum(group[-1] for group in groups)
+    for piece in _read_csv(file, headers[file.path], form, names, rows, groups[0][1],
+                           groups[-1][2]):
+        cells: Any = piece.columns[names[0]]
+        left -= len(cells)
+        yield piece
+    if left:
+        raise _other_rows(file)
+    file.check()
+
+
+def _counted(file: File, columns: int, form: TextForm) -> Iterator[tuple[int, int, int]]:
+    """Where groups of rows begin and end, and how many each has; one group where the file can be
+    read from its begin alone."""
+    with _readable(file, form) as stream:
+        _, end, held = _first_row(stream, file, form)
+        apart = form == USUAL and not file.path.endswith(".gz")
+        place, total = stream.tell() - len(held) if apart else 0, 0
+        for block in _blocks(stream, held, end, file):
+            ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == end[0])
+            odd = (b'"' in block or block[:1] in (b"\r", b"\n") or bool((np.diff(ends) == 1).any())
+                   or (b"\r" in block and b"\n\r\n" in block))  # quotes, or an empty line
+            total += len(_cells(block, end, columns, file).starts) if odd else len(ends)
+            if apart:
+                yield place, place + len(block), total
+                place, total = place + len(block), 0
+        if not apart:
+            yield 0, 0, total

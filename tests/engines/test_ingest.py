@@ -1,12 +1,13 @@
 """Workers that ingest: the same chunks as this process writes, the same refusals, each row once."""
 
+import gzip
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +22,10 @@ from hypothesis import strategies as st
 
 import privledger as pl
 from privledger.engines import chunks, exchange, local
+from privledger.engines.exchange import PARTS_PER_WORKER
 from privledger.engines.messages import message_said, said_to_bytes
 from privledger.errors import DataError, EngineError, SpoolError
+from privledger.tables import rowfiles
 from privledger.tables.spool import clear_left_behind
 from tests.engines.conftest import ROOT
 from tests.engines.mischief import Mischief
@@ -54,6 +57,26 @@ def put(folder, table, ends=(0, 150, 300, 450, SIZE), group=50):
         pq.write_table(table.slice(start, stop - start), folder / f"{place}.parquet",
                        row_group_size=group)
     return pl.scan_parquet(folder)
+
+
+def put_texts(folder, table, ends, group):
+    """The same in CSV files of every kind: zipped, with quotes, empty lines, and other line ends.
+    Blocks of a few bytes are what row groups are."""
+    folder.mkdir(exist_ok=True)
+    for place, (start, stop) in enumerate(pairwise(ends)):
+        end, quote = ("\n", "\r\n", "\r", "\n")[place % 4], '"' * (place % 3 == 1)
+        lines = [",".join(table.column_names)]
+        for row in table.slice(start, stop - start).to_pylist():
+            cells = ["" if cell is None else str(cell) for cell in row.values()]
+            lines += [",".join([*cells[:2], f"{quote}{cells[2]}{quote}", cells[3]])]
+            lines += [""] * (len(lines) % 9 == 5)
+        text = ("\ufeff" * (place % 2) + end.join(lines) + end * (place % 3 > 0)).encode()
+        name = folder / f"{place}.csv"
+        if place % 5 == 3:
+            Path(f"{name}.gz").write_bytes(gzip.compress(text))
+        else:
+            name.write_bytes(text)
+    return pl.scan_csv(folder)
 
 
 def made():
@@ -101,8 +124,29 @@ def test_workers_write_what_this_process_writes(size, cuts, group, chunk, worker
     table = rows(size, seed)
     with tempfile.TemporaryDirectory() as folder:
         source = put(Path(folder), table, [0, *sorted(min(cut, size) for cut in cuts), size], group)
+        check_parts(source, table, chunk, workers, seed)
+
+
+def check_parts(source, table, chunk, workers, seed):
+    """Workers write all of it, where there are parts."""
+    parts = list(source.origin.parts(chunk, PARTS_PER_WORKER * workers))
+    assert sum(stop - first for first, stop, _ in parts) == len(table)
+    with workers_only() if len(parts) > 1 else nullcontext():
         assert content(protect(source, Mischief(seed, workers, chunk_rows=chunk))) == content(
-            alone(table, chunk))
+            protect(table, Mischief(chunk_rows=chunk)))
+
+
+@given(st.integers(1, 90), st.lists(st.integers(0, 90), max_size=6), st.integers(20, 2000),
+       st.integers(7, 40), st.integers(1, 5), st.integers(0, 99))
+@settings(max_examples=10, deadline=None)
+def test_workers_write_what_this_process_writes_of_texts(size, cuts, block, chunk, workers, seed):
+    table = rows(size, seed)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rowfiles, "_BLOCK", block)
+        patch.setattr(rowfiles, "_HEAD_BLOCK", 7 + block // 9)
+        source = put_texts(Path(folder), table,
+                           [0, *sorted(min(cut, size) for cut in cuts), size], 0)
+        check_parts(source, table, chunk, workers, seed)
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(1, 40),
@@ -123,7 +167,7 @@ def test_parts_are_all_rows_once_and_few_are_read_twice(groups, chunk, most):
     assert np.array_equal(np.concatenate([[], *found]), np.arange(sum(groups)))
     assert len(parts) <= most and all(first % chunk == 0 for first, _, _ in parts)
     for _, _, part in parts:
-        assert part.skipped < chunk + part.groups[0][2] / 2 + 1
+        assert part.skipped < chunk + part.groups[0][-1] / 2 + 1
 
 
 def test_workers_write_all_of_it(tmp_path):
@@ -262,6 +306,25 @@ def test_a_wrong_value_is_refused_in_the_same_words(tmp_path, column, value, say
         del caught
         assert not list((tmp_path / "spools").glob("*/chunk-*"))
     assert len(set(said)) == 1 and said[0].startswith("2.parquet: ")
+
+
+@pytest.mark.parametrize(("harm", "says"), [
+    (lambda text: text.replace("no\n", "maybe\n", 1), "2.csv: column 'y' has a category"),
+    (lambda text: text + "1,2\n", "2.csv: rows of different lengths"),
+    (lambda text: text + '1,2,"u,no\n', "2.csv: the file ends within quotes"),
+    (lambda text: text.replace("\n", "\0", 2), "2.csv: not a CSV file"),
+    (lambda text: text.replace(",", ";"), "2.csv: columns must be separated")])
+def test_a_text_that_does_not_fit_is_refused_in_the_same_words(tmp_path, harm, says):
+    put_texts(tmp_path, rows(), (0, 150, 300, 450, SIZE), 0)
+    path, said = tmp_path / "2.csv", set()
+    path.write_text(harm(path.read_text().replace("\r", "\n")), newline="")
+    for call in (lambda: protect(pl.scan_csv(tmp_path), Mischief(chunk_rows=50)),
+                 lambda: protect(pl.scan_csv(tmp_path), Gone(chunk_rows=50)),
+                 lambda: list(pl.scan_csv(tmp_path).batches(SCHEMA, "y"))):
+        with pytest.raises(DataError, match=says) as caught:
+            call()
+        said.add(str(caught.value))
+    assert len(said) == 1
 
 
 class Changing(Mischief):
