@@ -1,4 +1,5 @@
-"""Gaussian noise on a sum to which each record adds a random amount, drawn by a public law."""
+"""Gaussian noise on a sum to which each record adds a random amount, drawn by a public law; and
+the noise of a group's count."""
 
 from __future__ import annotations
 
@@ -131,3 +132,12 @@ def mixture_price(node: Node, relation: str) -> Price:
     if relation != "add_remove":
         raise Bad("a mixture of Gaussians has a price under add_remove only")
     return amounts_price(amounts(node.fields))
+
+
+def noise_alone(node: Node) -> Node:
+    """What a `PartitionSelection` adds to each count: of groups that surely show it costs that."""
+    scale, kind = node["scale"], node["noise"]
+    if kind == "gaussian":
+        return Node("Gaussian", {"noise_multiplier": scale, "shares": ()}, ())
+    return (Node("Laplace", {"scale": scale, "l1_sensitivity": 1.0}, ()) if kind == "laplace" else
+            Node("Asserted", {"epsilon": 1 / scale, "delta": 0.0}, ()))

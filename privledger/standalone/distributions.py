@@ -11,9 +11,9 @@ import cmath
 import math
 from typing import NamedTuple
 
-from .amounts import NO_RECORD, Law, height, law_of, summed
+from .amounts import NO_RECORD, Law, height, law_of, noise_alone, summed
 from .closed_forms import LAPLACE, STEPS, full_chance, outputs
-from .leaves import Atom, leaf_price, noise_alone
+from .leaves import Atom, leaf_price
 from .reading import Node, NoPrice
 from .steps import (
     CELLS,

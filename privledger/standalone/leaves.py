@@ -389,12 +389,3 @@ def product_of(one: list[float], other: list[float]) -> list[float]:
         largest = max(terms)
         found.append(largest + math.log(math.fsum(math.exp(term - largest) for term in terms)))
     return found
-
-
-def noise_alone(node: Node) -> Node:
-    """What a `PartitionSelection` adds to each count: of groups that surely show it costs that."""
-    scale, kind = node["scale"], node["noise"]
-    if kind == "gaussian":
-        return Node("Gaussian", {"noise_multiplier": scale, "shares": ()}, ())
-    return (Node("Laplace", {"scale": scale, "l1_sensitivity": 1.0}, ()) if kind == "laplace" else
-            Node("Asserted", {"epsilon": 1 / scale, "delta": 0.0}, ()))
