@@ -90,12 +90,12 @@ def fewer(law: Law) -> Law:
 
 
 def amounts_curve(law: Law, other: Law, order: float) -> float:
-    """A Renyi bound that no right one is below, by the trapezoid rule: of a record that goes, or
-    that is exchanged for one of the `other` law."""
+    """A Renyi bound that no right one is below, by the trapezoid rule: of a record of one law
+    that is exchanged for one of the `other`."""
     law, top = fewer(law), law[-1]
     other = fewer(other)
-    simple = order * top[0]**2 / 2 + order / (order - 1) * math.log(top[1])
-    if order * top[0] > 200:
+    simple = (order * top[0]**2 / 2 + order / (order - 1) * math.log(top[1])) * (1 - 1e-9)
+    if order * (top[0] + other[-1][0]) > 200:
         return max(0.0, simple)
     low, high = -AWAY - other[-1][0] * order, AWAY + (order + 1) * (top[0] + other[-1][0])
     logs = []
@@ -120,7 +120,8 @@ def amounts_price(law: Law, rows: int = 1, exchanged: bool = False) -> Price:
     def curve(order: float) -> float:
         if order not in known:
             every = summed(law, rows)
-            known[order] = amounts_curve(every, every if exchanged else NO_RECORD, order)
+            known[order] = amounts_curve(every, every, order) if exchanged else max(
+                amounts_curve(every, NO_RECORD, order), amounts_curve(NO_RECORD, every, order))
         return known[order]
     found = Price(curve, gdp=squared, zcdp=squared / 2)
     found.amounts = law, rows, exchanged

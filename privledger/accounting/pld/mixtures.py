@@ -29,7 +29,7 @@ from privledger.rounding import part_up, up
 MOST_ROWS = 64
 _LEAST = -640.0  # log of a chance
 _TABLE = 4096
-_STEPS = 4  # of Newton's method, from a table
+_FEWEST, _STEPS = 2, 40  # of Newton's method, or halving, from a table
 
 
 def held(rate: float, rows: int) -> bool:
@@ -261,11 +261,14 @@ class MixturePair:
             high *= 2
         table, known = _table(self, low, high)
         right = np.clip(np.searchsorted(known, aim), 1, _TABLE - 1)
-        guess = np.interp(aim, known, table)
-        for _ in range(_STEPS):
-            value, slope, _ = self.loss(guess)
-            step = np.where(slope > 0, (value - aim) / np.where(slope > 0, slope, 1.0), 0.0)
-            guess = np.clip(guess - step, table[right - 1], table[right])
+        guess, left, end = np.interp(aim, known, table), table[right - 1], table[right]
+        for number in range(_STEPS):
+            value, slope, rounding = self.loss(guess)
+            if number >= _FEWEST and bool((np.abs(value - aim) <= rounding).all()):
+                break
+            left, end = np.where(value < aim, guess, left), np.where(value > aim, guess, end)
+            step = guess - (value - aim) / np.where(slope > 0, slope, 1.0)
+            guess = np.where((left <= step) & (step <= end), step, 0.5 * (left + end))
         guess = np.maximum.accumulate(guess)
         value, _, rounding = self.loss(guess)
         x[seen] = guess
