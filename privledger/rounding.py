@@ -136,12 +136,13 @@ def count(name: str, value: object, *, least: int = 1, most: int | None = None) 
     """A whole number from `least` to `most`; booleans and floats are refused."""
     if type(value) is int and value >= least and (most is None or value <= most):
         return value
-    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral) or value < least:
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral) or (
+            (whole := int(value)) < least):  # not the value itself, which compares as it likes
         raise InvalidValue(name, value, f"a whole number of at least {least}")
-    if most is not None and int(value) > most:
-        shown = int(value) if int(value) < 10**18 else "a huge integer"
-        raise InvalidValue(name, shown, f"a whole number of at most {most}")
-    return int(value)
+    if most is not None and whole > most:
+        raise InvalidValue(name, whole if whole < 10**18 else "a huge integer",
+                           f"a whole number of at most {most}")
+    return whole
 
 
 def whole_numbers(name: str, value: object, dimensions: int = 1, *,

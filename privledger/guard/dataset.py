@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -393,6 +394,14 @@ class Dataset(Uncopied):
                         "for its scores")
 
 
+def _place(value: int, count: int) -> int:
+    """A whole number that is a place among so many; loops end at the first that is none."""
+    place = int(operator.index(value))
+    if not 0 <= place < count:
+        raise IndexError(place)
+    return place
+
+
 def _certificate(partition: Partition) -> str:
     certify: Any = getattr(partition.cells, "certificate", None)  # a stranger's have none
     return "public_predicate" if certify is None else str(
@@ -419,10 +428,8 @@ class Partition:
 
     def __getitem__(self, part: int) -> Dataset:
         """The handle on one part; its releases are a member of a `Parallel` node."""
-        if not 0 <= part < self.cells.count:
-            raise IndexError(part)
-        context = Context("part", self.token, part=int(part), parts=self.cells.count,
-                          certificate=self.certificate)
+        context = Context("part", self.token, part=_place(part, self.cells.count),
+                          parts=self.cells.count, certificate=self.certificate)
         return self.data._derive(Step(context, self.cells))
 
     def query(self, blocks: Sequence[Block], what: str = "query per part") -> Query:
@@ -452,7 +459,5 @@ class Allocation:
 
     def __getitem__(self, step: int) -> Dataset:
         """The handle on the records of one round, 0 to `steps` - 1."""
-        if not 0 <= step < self.steps:
-            raise IndexError(step)
-        return self.data._derive(Step(Context("allocation", self.token, part=int(step),
-                                              parts=self.steps)))
+        return self.data._derive(Step(Context("allocation", self.token, parts=self.steps,
+                                              part=_place(step, self.steps))))

@@ -287,6 +287,7 @@ class LedgerService(Uncopied):
         """
         if not isinstance(keep, bool):
             raise InvalidValue("keep", type(keep).__name__, "True or False")
+        probability("delta", delta, zero=True)  # of an answer that is there, too
         asked = asked_of(mechanism, query, self._history, keep=keep)
         with self._answering:  # so that two threads do not pay for the same
             found = None if asked.key is None else self._recall.find(

@@ -1,6 +1,7 @@
 """Answers that were paid for come again for nothing, and only what is certainly the same."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -74,6 +75,8 @@ def test_an_exhausted_ledger_still_gives_out_what_it_has():
             [ledger.answer(G, data.count()) for _ in range(10**4)]
         assert ask(ledger, data.count()).value == first.value
         assert ask(ledger, data.count(), learner="anybody").recalled
+        for wrong in (math.nan, -1e-9, 1.0, True, "0"):
+            refused(pl.InvalidValue, lambda d=wrong: ask(ledger, data.count(), delta=d))
 
 
 DIFFERENT = {

@@ -39,6 +39,15 @@ class Sneaky(float):
     __le__ = __gt__ = __ge__ = __lt__
 
 
+class Sly(int):
+    """A whole number that is never below another one, nor above."""
+
+    def __lt__(self, other):
+        return False
+
+    __gt__ = __lt__
+
+
 NONE = [
     math.nan, -math.nan, math.inf, -math.inf, np.float64("nan"), np.float32("nan"),
     np.float16("inf"), np.float32("-inf"), np.longdouble("nan"), np.longdouble("inf"),
@@ -55,7 +64,8 @@ NONE = [
 assert len(NONE) >= 50
 
 SUBNORMAL = [5e-324, -5e-324, 1e-310, np.float64(5e-324)]
-NEGATIVE = [-1, -1.0, -1e-300, -0.5, np.float32(-1), np.int8(-1), Fraction(-1, 3)]
+NEGATIVE = [-1, -1.0, -1e-300, -0.5, np.float32(-1), np.int8(-1), Fraction(-1, 3), Sneaky(-1.0),
+            Sly(-1)]
 ZERO = [0, 0.0, -0.0, np.float64(-0.0), np.int64(0), Fraction(0)]
 POSITIVE = [*NONE, None, *SUBNORMAL, *NEGATIVE, *ZERO]
 BROKEN = [0.5, 1.0, 1.5, np.float64(2.0), Fraction(3, 2), 2.0]  # floats are no whole numbers
@@ -492,6 +502,18 @@ def test_no_parameter_is_forgotten():
     assert set(found()) - set(NUMBERS) - excused == set()
     assert set(NUMBERS) & excused == set()
     assert excused <= set(found())  # nothing is excused that is gone
+
+
+@pytest.mark.parametrize("wrong", [0.5, 1.0, Sneaky(-1.0), Sly(-1), Sly(9), -1, 9, 10**400, None,
+                                   "1", Decimal(1), Fraction(1), np.array([1]), math.nan])
+def test_what_is_no_whole_number_is_no_place(wrong, make_ledger, schema, table):
+    """Of a part, or of a round; loops over parts end at the first that is none."""
+    data = make_ledger().protect(*table, schema)
+    for parts in (data.partition(data.cells("size", [1.0])), data.random_allocation(3)):
+        with pytest.raises((IndexError, TypeError)):
+            parts[wrong]
+        assert len(list(parts)) == len(parts) == 3
+        assert parts[np.int64(2)].steps[-1].context.part == 2
 
 
 @pytest.mark.parametrize("name", NUMBERS)
