@@ -373,6 +373,31 @@ def test_no_secret_is_shown():
     assert wrong == ["enlisted.py: Owner.key"]
 
 
+PUBLIC = {"CustomValue", "CustomScores", "Groups", "Picked", "Score"}
+"""Questions whose arrays are public, or released."""
+
+
+def test_what_lives_inside_the_guard_is_not_shown():
+    """Classes that say so of themselves, and those of questions that hold arrays: their fields are
+    records, or sums of records."""
+    wrong = []
+    for name, path in house.OURS.items():
+        for one in ast.walk(house.tree(name)):
+            if not isinstance(one, ast.ClassDef) or one.name in PUBLIC:
+                continue
+            said = " ".join(map(ast.unparse, one.decorator_list))
+            fields = [each for each in one.body if isinstance(each, ast.AnnAssign)]
+            arrays = "(" in said and path.parent.name == "questions" and any(
+                ARRAYS.search(ast.unparse(each.annotation))
+                and "repr=False" not in ast.unparse(each) for each in fields)
+            page = ast.get_docstring(one) or ""
+            inside = "nside the guard" in page.split("\n\n")[0]
+            shown = "repr=False" not in said and not any(
+                getattr(each, "name", "") == "__repr__" for each in one.body)
+            wrong += [f"{path.name}: {one.name}"] * ((arrays or inside) and shown)
+    assert wrong == []
+
+
 @pytest.mark.skipif(not hasattr(os, "pread"), reason="the system has no shared index")
 def test_every_byte_that_names_a_log_and_how_far_it_was_copied_is_looked_at(tmp_path):
     file = tmp_path / "index"

@@ -87,7 +87,7 @@ _MOST_ROWS = 1 << 32  # of fewer, sums fit in 64 bits, and scores are rounded by
 assert (_MOST_ROWS - 1) * _STEPS * _STEPS < 1 << 63
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class SettledScores:
     """Scores that no sums lead to: of a whole table, which is not in chunks.
 
@@ -98,7 +98,7 @@ class SettledScores:
     found: Floats
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Products:
     """Sums of products with the target, on the grid.
 
@@ -116,7 +116,7 @@ class Products:
 Sketch = Ordered | Tallied | Products | VoteSums | SettledScores
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class ReleasedScores:
     """What one question's draws share on one chunk.
 

@@ -126,7 +126,7 @@ Ints = NDArray[Any]
 _NONE = np.zeros((0, 0), dtype=np.int64)
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Gaps:
     """Runs of candidates, ordered by leaf.
 

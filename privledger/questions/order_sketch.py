@@ -33,7 +33,7 @@ _DENSE = 8  # keys of which one is met: sorting takes as long as looking at all 
 _KEPT, _FULL = 12, 8  # bytes of a key that was met beside its weight; of every key's weight
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class KeyTally:
     """Weight by key: of the keys that were met, or of every key where that is shorter.
 

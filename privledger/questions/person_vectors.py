@@ -41,7 +41,7 @@ class BoundRule:
     parts: bool
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class PersonVectors:
     """One entry for every person and cell that the person has a row in. Inside the guard.
 

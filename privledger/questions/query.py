@@ -37,7 +37,7 @@ def _blocks(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Summing:
     """How one release adds up. Public, but for what the guard puts in where a handle is derived.
 

@@ -183,7 +183,7 @@ class Score:
         return running
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class ScoresSoFar:
     """Scores of some records, int32, and how many updates are in them."""
 

@@ -32,7 +32,7 @@ STEPS = 2.0**20
 """Grid of a target or gradient: whole steps of its bound over this, cut towards zero."""
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Statistics:
     """One of: nothing (counts only), a class code per record, or a number per record.
 
@@ -151,7 +151,7 @@ _FEW, _ONE = 1 << 16, 1 << 37  # records whose count and sum fit one number, and
 Ints = NDArray[Any]
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Runs:
     """Records of equal bin within a leaf, ordered by leaf and bin.
 
@@ -165,7 +165,7 @@ class Runs:
     upto: Ints
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Tally:
     """Sums over the records of each leaf and bin, for one feature.
 
@@ -209,7 +209,7 @@ class Tally:
         return self
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Tabled:
     """The same with a place for every bin, empty ones too: shorter where most of them are met.
 
@@ -267,7 +267,7 @@ def sorted_tally(feature: int, node: Ints, value: Ints, statistics: Statistics,
     return Tally(feature, keys[starts], np.diff(upto, axis=0))
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Counter:
     """Counts by a table: one number per record says its place, and each feature adds its bin.
 

@@ -274,7 +274,7 @@ _RUN_CELLS = 1 << 22  # of a run of records
 _LEAST = 1e-7  # steps: one record among 2^40 spreads further
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class VoteSums:
     """Sums of products of columns, block by block.
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
 from privledger.accounting.pld.blended import Blended
+from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.lattice import LEAST_COUNT, Lattice, close, harmless, near
 from privledger.accounting.pld.masses import Masses
 from privledger.accounting.pld.pairs import UNIT
@@ -272,12 +273,18 @@ def _fft_error(size: int) -> float:
 
 
 def _tilt(masses: Masses, lattice: Lattice) -> tuple[Array, float, float]:
-    """Normalised tilted masses folded into the window's length, log of their sum, mean."""
+    """Normalised tilted masses folded into the window's length, log of their sum, mean.
+
+    Raises:
+        TooMuch: there are none.
+    """
     exponent = lattice.tilt * lattice.step * (masses.first + np.arange(len(masses.p)))
     with np.errstate(divide="ignore"):
         peak = float(np.max(np.log(masses.p) + exponent))
     weighted = masses.p * np.exp(np.minimum(exponent - peak, 700.0))
     total = float(weighted.sum())
+    if not total > 0:  # giant losses lie where a tilt leaves nothing of them
+        raise TooMuch
     size, place = lattice.size, masses.first % lattice.size
     folded = np.zeros(size)
     done = 0

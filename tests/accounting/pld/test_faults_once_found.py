@@ -53,6 +53,18 @@ def test_a_sampled_giant_is_seen_whenever_it_is_sampled(node, count):
     assert pl.delta(sampled, 100.0) >= (1 - 0.5**count) * (1 - 1e-9)
 
 
+@all_cases("noise", [1e-2, 1.3e-3, 1e-6])
+def test_a_giant_beside_a_small_release_has_a_price_and_no_bound_from_below(noise):
+    """Losses of 10^5 nats and more leave a tilted mesh without any mass; that was a division by
+    zero in what says how much a plan costs at least."""
+    for beside in (pl.Laplace(300.0), pl.Exponential(0.0038)):
+        for made in (pl.Sequential, pl.Parallel):
+            node = made([pl.Gaussian(noise), beside])
+            for delta in (8.6e-14, 1e-6):
+                found = pl.explain(node, delta, "replace_one")
+                assert 0 <= found.lower <= found.certificate.epsilon < math.inf
+
+
 def test_losses_that_no_float_has_the_exponential_of_are_not_held():
     """They were inf, and 0 x inf; a loss far below zero stopped the Renyi bound."""
     for loss, p in (([745.0, 0.0, -745.0], [0.5, 0.4, 0.1]), ([1.0, -745.0], [0.9, 0.1])):
