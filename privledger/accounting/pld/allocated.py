@@ -26,7 +26,7 @@ MOST_STEPS = 1 << 20
 SMALLEST_MU, LARGEST_MU = 1e-2, 5.0
 _FINE = 1 / 215  # of the deviation and of the way from the mean: how far grid points are apart
 _APART = 3.0  # the same, of the place itself: quadrature sees smooth cells only
-_REACH = 13.0  # deviations of the logarithm of one ratio that are kept: 6e-39 lies beyond
+_REACH, _FARTHER = 8.5, 11.5  # deviations of the logarithm of one ratio that are kept
 _SHORT = 16 * UNIT  # P mass that ratios have less than 1 for certain
 _FEW = 1e-17  # Q mass of the least ratios of a list, which share what is next to the last
 _NOTHING = 1e-15  # Q mass of the ratio 0 in a block
@@ -124,19 +124,19 @@ def _shared(grid: Array, at: Array, mass: Array) -> Array:
                       + np.bincount(left, np.maximum(down, 0.0), len(grid)), dtype=np.float64)
 
 
-def single_grid(mu: float) -> Array:
-    """The grid of a single ratio."""
+def single_grid(mu: float, far: bool = False) -> Array:
+    """The grid of a single ratio; with `far`, 7e-31 of the P mass lies beyond, else 1e-17."""
     low = math.exp(-_REACH * mu - 0.5 * mu * mu)
-    high = math.exp(_REACH * mu + 0.5 * mu * mu)
+    high = math.exp((_FARTHER if far else _REACH) * mu + 0.5 * mu * mu)
     variance = math.expm1(mu * mu)
     return allocation_grid(1.0, math.sqrt(variance), low, high, fine_for(variance))
 
 
-def _one(mu: float, steps: int) -> Law:
+def _one(mu: float, steps: int, far: bool = False) -> Law:
     """One ratio exp(mu z - mu^2/2), z normal: by quadrature within each cell of the grid."""
     from scipy.special import ndtr
 
-    grid = single_grid(mu)
+    grid, reach = single_grid(mu, far), _FARTHER if far else _REACH
     nodes, weights = np.polynomial.legendre.leggauss(10)
     left, width = grid[1:-1, None], np.diff(grid[1:])[:, None]
     share = 0.5 * (1 + nodes)
@@ -151,7 +151,7 @@ def _one(mu: float, steps: int) -> Law:
     mass[0] += under
     mass[1] += under
     # Above it: Q mass, and P mass where this round has the record, are lost.
-    over_p, over_q = float(ndtr(-_REACH)), float(ndtr(-_REACH - mu))
+    over_p, over_q = float(ndtr(-reach)), float(ndtr(-reach - mu))
     return Law(grid, mass * (1 + _ONE), (over_p + steps * over_q) * (1 + 1e-9),
                steps * over_q * (1 + 1e-9), 0.0, 1, math.expm1(mu * mu))
 
@@ -233,13 +233,13 @@ def _raised(law: Law, kept: int) -> Law:
 
 
 @lru_cache(maxsize=64)
-def ratio_law(steps: int, inner: float | Ratios) -> Law:
+def ratio_law(steps: int, inner: float | Ratios, far: bool = False) -> Law:
     """The law of the sum of `steps` ratios, above the true one in the convex order.
 
     Args:
         inner: one round, mu of Gaussian noise or ratios.
     """
-    power = _listed(inner) if isinstance(inner, Ratios) else _one(inner, steps)
+    power = _listed(inner) if isinstance(inner, Ratios) else _one(inner, steps, far)
     held, each = 1, 64 * UNIT if isinstance(inner, Ratios) else _ONE + 64 * UNIT
     lost_p, lost_q = power.lost_p, power.lost_q
     found: Law | None = None
@@ -270,6 +270,7 @@ class AllocatedPair:
     attained: a lower bound takes a `ContractedPair`.
 
     Attributes:
+        far: whether deltas are asked for that are so tiny that more of a ratio must be kept.
         rare: P mass of the largest losses that counts as infinite. A largest loss that hardly ever
             occurs would rule a lattice. exact: the pair whose ratios were taken.
     """
@@ -279,11 +280,12 @@ class AllocatedPair:
     add: bool
     rare: float = 0.0
     exact: Pair | None = None
+    far: bool = False
     tight: bool = field(default=False, init=False)
 
     def _table(self) -> tuple[Array, Array, Array]:
         """Losses, rising, with their masses under P and Q; without the ratio 0."""
-        return _tables(self.steps, self.inner, self.add, self.rare)[:3]
+        return _tables(self.steps, self.inner, self.add, self.rare, self.far)[:3]
 
     @property
     def top(self) -> float:
@@ -298,7 +300,7 @@ class AllocatedPair:
         loose = UNIT * (len(loss) + 4)
         first, last = int(cut[0]), int(cut[-1])
         finite = edges[np.isfinite(edges)]
-        law = ratio_law(self.steps, self.inner)
+        law = ratio_law(self.steps, self.inner, self.far)
         blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + 2 * law.stages + 8)
         blur += self.inner.blur if isinstance(self.inner, Ratios) else 0.0
         return Bands(p_sums, q_sums, loose * p_sums, loose * q_sums,
@@ -308,12 +310,12 @@ class AllocatedPair:
 
     def atoms(self) -> Atoms:
         """What has no finite loss: mass that was left out, and the ratio 0."""
-        law = ratio_law(self.steps, self.inner)
+        law = ratio_law(self.steps, self.inner, self.far)
         none = np.zeros(0)
         mixture, plain = law.lost_p, law.lost_q + float(law.mass[0]) * (law.place[0] == 0)
         if self.add:
             mixture, plain = plain, mixture
-        *_, p, q = _tables(self.steps, self.inner, self.add, self.rare)
+        *_, p, q = _tables(self.steps, self.inner, self.add, self.rare, self.far)
         mixture, plain = mixture + p, plain + q
         return Atoms(none, none, min(1.0, mixture), min(1.0, plain))
 
@@ -343,9 +345,9 @@ def between_cuts(mass: Array, cut: NDArray[np.int64]) -> Array:
 
 @lru_cache(maxsize=64)
 def _tables(steps: int, inner: float | Ratios, add: bool,
-            rare: float) -> tuple[Array, Array, Array, float, float]:
+            rare: float, far: bool) -> tuple[Array, Array, Array, float, float]:
     """Losses, rising, their masses under P and Q, and both of those that are too rare to list."""
-    law = ratio_law(steps, inner)
+    law = ratio_law(steps, inner, far)
     first = int(law.place[0] == 0)
     ratio, q = law.place[first:] / steps, law.mass[first:]
     loss, p = np.log(ratio), q * ratio

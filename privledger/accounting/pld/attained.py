@@ -63,9 +63,9 @@ class Parts:
     loose: float
 
 
-def _one(mu: float) -> Parts:
+def _one(mu: float, far: bool = False) -> Parts:
     """One ratio, by quadrature within each cell of the grid."""
-    grid = single_grid(mu)[1:]
+    grid = single_grid(mu, far)[1:]
     nodes, weights = np.polynomial.legendre.leggauss(10)
     left, width = grid[:-1, None], np.diff(grid)[:, None]
     x = left + width * 0.5 * (1 + nodes)
@@ -116,13 +116,13 @@ def _sum(one: Parts, other: Parts, total: int, variance: float) -> Parts:
 
 
 @lru_cache(maxsize=64)
-def attained_parts(steps: int, inner: float | Pair) -> Parts:
+def attained_parts(steps: int, inner: float | Pair, far: bool = False) -> Parts:
     """The sum of `steps` ratios, below the true one in the convex order.
 
     Args:
         inner: one round, mu of Gaussian noise or a pair.
     """
-    power, held = _one(inner) if isinstance(inner, float) else _of_pair(inner), 1
+    power, held = _one(inner, far) if isinstance(inner, float) else _of_pair(inner), 1
     variance = max(float(power.mass @ (power.place - 1) ** 2), 1e-300)
     found: Parts | None = None
     done, left = 0, steps
@@ -145,19 +145,20 @@ class ContractedPair:
     steps: int
     inner: float | Pair
     add: bool
+    far: bool = False
     tight: bool = field(default=True, init=False)
 
     @property
     def top(self) -> float:
         """The largest loss that is held."""
-        return float(_tables(self.steps, self.inner, self.add)[0][-1])
+        return float(_tables(self.steps, self.inner, self.add, self.far)[0][-1])
 
     def bands(self, edges: Array) -> Bands:
         """Sums of masses between edges; see `Pair.bands`."""
-        loss, p, q = _tables(self.steps, self.inner, self.add)
+        loss, p, q = _tables(self.steps, self.inner, self.add, self.far)
         cut = np.searchsorted(loss, edges, side="right")
         p_sums, q_sums = between_cuts(p, cut), between_cuts(q, cut)
-        loose = 4 * attained_parts(self.steps, self.inner).loose + UNIT * (len(loss) + 4)
+        loose = 4 * attained_parts(self.steps, self.inner, self.far).loose + UNIT * (len(loss) + 4)
         first, last = int(cut[0]), int(cut[-1])
         finite = edges[np.isfinite(edges)]
         blur = 4 * UNIT * (float(np.max(np.abs(finite), initial=0.0)) + 8)
@@ -171,7 +172,7 @@ class ContractedPair:
 
     def probe(self) -> tuple[Array, Array]:
         """Some 300 places, neighbours put together; see `Pair.probe`."""
-        loss, p, _ = _tables(self.steps, self.inner, self.add)
+        loss, p, _ = _tables(self.steps, self.inner, self.add, self.far)
         starts = np.arange(0, len(p), max(1, len(p) // 300))
         mass = np.add.reduceat(p, starts)
         mean = np.add.reduceat(p * loss, starts) / np.maximum(mass, 1e-300)
@@ -183,9 +184,9 @@ class ContractedPair:
 
 
 @lru_cache(maxsize=64)
-def _tables(steps: int, inner: float | Pair, add: bool) -> tuple[Array, Array, Array]:
+def _tables(steps: int, inner: float | Pair, add: bool, far: bool) -> tuple[Array, Array, Array]:
     """Losses, rising, with their masses under P and Q."""
-    parts = attained_parts(steps, inner)
+    parts = attained_parts(steps, inner, far)
     ratio = parts.place / steps
     loss, q, p = np.log(ratio), parts.mass, parts.mass * ratio
     return (-loss[::-1], q[::-1], p[::-1]) if add else (loss, p, q)
@@ -201,7 +202,7 @@ def attained(pair: Pair) -> Pair | None:
     if isinstance(pair, BoundedRangePair):
         return pure_pair(0.5 * pair.eta * _DOWN)  # two candidates, each ahead by half
     if isinstance(pair, AllocatedPair) and isinstance(pair.inner, float):
-        return ContractedPair(pair.steps, pair.inner * _DOWN, pair.add)
+        return ContractedPair(pair.steps, pair.inner * _DOWN, pair.add, pair.far)
     if isinstance(pair, AllocatedPair):
         one = None if pair.exact is None else attained(pair.exact)
         # So many rounds that their errors add up to more than a lower bound can bear have none.

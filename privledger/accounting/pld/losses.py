@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from privledger.accounting.moments import Array, log_gain, raise_bounds
 from privledger.accounting.pld.allocated import (
@@ -47,6 +47,7 @@ from privledger.rounding import multiply_up, up
 LEAST_RATE = 1e-100
 """Of a sample with a privacy-loss distribution: below it floats run out."""
 _LARGEST_SHIFT = 600.0  # floats hold its exponential with room to spare
+_FAR_TAIL = 1e-23  # as an epsilon at a delta below 1e-14 is asked for
 _KEPT = 1e-30  # P mass that may be sent to infinity where a Renyi bound is asked
 _DISTINCT = 384  # different pairs of one family that are convolved one by one
 
@@ -385,6 +386,8 @@ def _collect(
     items = (resolver.items(lane) if isinstance(lane, Sampled | Dearest | Stepped | Allocated)
              else ((lane, 1),))
     for pair, count in items:
+        if isinstance(pair, AllocatedPair) and pair.exact is None and resolver.tail < _FAR_TAIL:
+            pair = evolve(pair, far=True)
         if isinstance(pair, GaussianPair):
             squares.append((times * count * pair.mu**2, pair.tight))
         else:
