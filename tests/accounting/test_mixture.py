@@ -101,6 +101,7 @@ def test_rows_of_one_person_add_amounts_of_their_own(law, rows):
             assert near(stick(gone, come, epsilon), pl.delta(exchanged, epsilon, "replace_one"))
 
 
+@pytest.mark.slow
 @all_cases("law", LAWS, ids=str)
 def test_a_sample_is_a_smaller_amount(law):
     rest = {place: 0.125 * chance for place, chance in law.items() if place}
@@ -253,6 +254,7 @@ def test_vectors_of_the_stated_norms_stay_below_the_price_and_reach_it():
             assert found >= 0.99 * price or not aligned
 
 
+@pytest.mark.slow
 @all_cases(("plan", "relation"), [
     (Repeat(node_of(LAWS[0]), 30), "add_remove"), (Group(3, node_of(LAWS[1])), "add_remove"),
     (AsReplaceOne(Repeat(node_of(LAWS[2]), 9)), "replace_one"),
