@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
 from privledger.accounting.moments import Array
+from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.pairs import UNIT, Atoms, Bands, Pair, bounded_tail
 
 MOST_STEPS = 1 << 20
@@ -161,6 +162,8 @@ def _listed(one: Ratios) -> Law:
     at, mass = np.array(one.ratio), np.array(one.mass)
     variance = max(float(mass @ np.minimum(at - 1, 1e150) ** 2), 1e-300)
     low, high = float(at.min()), float(at.max())
+    if not high > 0:  # all that P does is infinite: a round is no better than no allocation
+        raise TooMuch
     seen = (at > 0) & (np.cumsum(mass[::-1])[::-1] > _FEW)
     grid = allocation_grid(1.0, math.sqrt(variance), float(at[seen].min()), high,
                            fine_for(variance), low)

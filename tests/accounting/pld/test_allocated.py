@@ -19,6 +19,7 @@ from privledger.accounting.pld.allocated import (
     ratio_law,
 )
 from privledger.accounting.pld.by_pld import delta_of_one
+from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.losses import pair_rdp
 from privledger.accounting.pld.shifted import slopes
 from privledger.nodes import RandomAllocation
@@ -146,6 +147,12 @@ def test_discrete_laplace_noise_attains_the_price_of_its_allocation(parameter, s
         assert truth <= pl.delta(node, share * parameter) <= 1.01 * truth
         lower = pl.explain(node, truth).lower
         assert 0.99 * share * parameter <= lower <= share * parameter * (1 + 1e-9)
+
+
+def test_rounds_of_infinite_losses_have_no_list():
+    """No ratio of a round is a float above 0: the grid of them was empty, and that an error."""
+    with pytest.raises(TooMuch):
+        ratio_law(2, Ratios((0.0,), (1.0,), 1.0, 0.0))
 
 
 @pytest.mark.parametrize("epsilon", [300.0, 360.0, 500.0, 700.0, 800.0])
