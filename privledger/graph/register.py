@@ -135,7 +135,8 @@ def _gaussian(mechanism: Gaussian, relation: Relation, orders: Orders) -> Cost:
 def _mixture(mechanism: MixtureOfGaussians, relation: Relation, orders: Orders) -> Cost:
     """By Gaussian DP and zCDP as if the amount were always the largest."""
     deviation, most = mechanism.standard_deviation, max(mechanism.sensitivities)
-    whole = _gaussian(Gaussian(down(deviation / most)), relation, orders)
+    whole = evolve(_gaussian(Gaussian(down(deviation / most)), relation, orders),
+                   zcdp=Fraction(most) ** 2 / (2 * Fraction(deviation) ** 2))
     law = amounts(mechanism.sensitivities, mechanism.probabilities, deviation)
     if len(law.places) == 1:
         return whole
@@ -147,7 +148,7 @@ def _mixture(mechanism: MixtureOfGaussians, relation: Relation, orders: Orders) 
 
     return Cost(relation, math.inf, None, curve, whole.gdp_squared, losses,
                 "a mixture of Gaussians of a shift outside 1e-12 to 1e3 deviations",
-                zcdp=whole.rho)
+                zcdp=whole.zcdp)
 
 
 def _discrete_laplace(mechanism: DiscreteLaplace, relation: Relation, orders: Orders) -> Cost:

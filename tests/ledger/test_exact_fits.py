@@ -214,6 +214,8 @@ RELATION = {"RandomizedResponse": "replace_one", "AsReplaceOne": "replace_one",
 CONCENTRATED = {
     "AssertedZCDP": lambda rho: pl.AssertedZCDP(rho, "their word"),
     "Gaussian": lambda rho: pl.Gaussian(math.nextafter(math.sqrt(1 / (2 * rho)), 9e9)),
+    "MixtureOfGaussians": lambda rho: pl.nodes.MixtureOfGaussians(
+        math.nextafter(math.sqrt(1 / (2 * rho)), 9e9), (0.0, 1.0), (0.5, 0.5)),
     "DiscreteGaussian": lambda rho: pl.DiscreteGaussian(
         math.nextafter(math.sqrt(1 / (2 * rho)), 9e9)),
     "Exponential": lambda rho: pl.Exponential(math.nextafter(math.sqrt(8 * rho), 0)),
