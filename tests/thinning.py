@@ -131,10 +131,17 @@ STRIDES = {
     "::test_losses_far_below_the_mesh_do_not_wrap_from_below": 3,
     "tests/broker/test_kept.py::test_a_learner_in_its_own_process_is_kept": 3,
     "tests/federation/test_calls.py"
-    "::test_an_owner_that_spoils_it_makes_it_void_and_charges_stand": 3}
+    "::test_an_owner_that_spoils_it_makes_it_void_and_charges_stand": 3,
+    "tests/accounting/pld/test_allocated.py::test_rounds_of_giant_losses_have_a_price": 3,
+    "tests/accounting/pld/test_attained.py::test_mean_stays_and_variance_falls": 3,
+    "tests/engines/test_ingest.py::test_a_wrong_value_is_refused_in_the_same_words": 3,
+    "tests/engines/test_ingest.py::test_a_reply_that_is_none_is_as_good_as_none": 3,
+    "tests/engines/test_ingest.py::test_a_file_that_changes_is_refused": 3}
 """Family -> stride. A family is a test function with its file, whatever its cases are called."""
 
 EXAMPLES = {
+    "tests/engines/test_ingest.py::test_workers_write_what_this_process_writes": 4,
+    "tests/engines/test_ingest.py::test_workers_write_what_this_process_writes_of_texts": 4,
     "tests/accounting/pld/test_attained.py::test_below_is_below_above": 3,
     "tests/accounting/pld/test_ranges.py::test_both_sides_meet": 7,
     "tests/accounting/pld/test_masses.py::test_any_pair_on_any_lattice": 40,
