@@ -192,6 +192,7 @@ _SAME = tuple((re.compile(pattern), to) for pattern, to in (
     (r"\b[0-9a-f]{32,64}\b", "HASH"), (r"head (<code>)?[0-9a-f]{12,16}", r"head \1HASH"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00| UTC|Z)?", "TIME"),
     (r"\b\d\d(-\d\d)? ?\d\d:\d\d(:\d\d)?\b", "TIME"),
+    (r"\b20\d\d-\d\d-\d\d\b|\b\d{1,2} [A-Z][a-z]{2} 20\d\d\b", "DATE"),
     (r"process \d+ on [\w.-]+", "process"), (r"\b\d+ kB\b", "kB"), (r'"bytes": \d+', '"bytes"'),
     (r'"pid": ?\d+|\\"pid\\": ?\d+', '"pid"'), (r"sha256-[\w+/=]+", "sha256"),
     (r'"started": ?"[^"]*"', '"started"'),
