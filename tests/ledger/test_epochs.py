@@ -156,6 +156,29 @@ def test_a_line_feed_in_a_text_makes_no_block(at):
         assert len(epochs.follow_blocks(store, "uuid", Chain())) == right
 
 
+def chained(kinds, first=0, previous=GENESIS):
+    """Entries of such kinds, each linked to the one before."""
+    rows = []
+    for place, kind in enumerate(kinds, first):
+        digest = text_hash(place, kind, "{}", previous)
+        rows.append([place, kind, "{}", previous, digest])
+        previous = digest
+    return rows
+
+
+def test_a_known_block_behind_another_is_looked_at_again():
+    """Its bytes are what they were, and its first link leads to what is no longer there."""
+    rows = chained(["crashed"] * 9)
+    assert len(epochs.follow_blocks(Columns(rows), "other", Chain())) == 3
+    rows[3:6] = chained(["aborted"] * 3, 3, rows[2][4])
+    chain = Chain()
+    assert len(epochs.follow_blocks(Columns(rows), "other", chain)) == 2 and chain.expected == 6
+
+
+def test_a_kind_that_no_writer_knows_makes_no_block():
+    assert not epochs.follow_blocks(Columns(chained(["crashed", "new", "crashed"])), "k", Chain())
+
+
 def test_a_writer_keeps_blocks_and_goes_on_where_none_can_be_kept(tmp_path, monkeypatch):
     """What is durable stays granted, whatever the store or the folder then does."""
     ledger, data = a_ledger(tmp_path / "w.ledger")

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -280,6 +281,23 @@ def test_a_table_is_made_for_two_classes_once_it_pays(loss):
                 found = two_classes.looked_up(asked, state.recipes, 2, rows,
                                               query.cells.index(rows), query.cell_count)
             assert (found is not None) == (known and pays == 1)
+
+
+def test_of_a_sample_only_its_own_records_are_looked_up(monkeypatch):
+    """And nothing of a block whose records may add more steps than sums keep apart."""
+    two_classes._table.cache_clear()
+    monkeypatch.setattr(two_classes, "_PAYS", 0)
+    data, rows = pl.Dataset(SCHEMAS["logistic"], None), rows_of("logistic", 5, 700)
+    held = moved(data, "logistic")
+    query = data.query((held.hessian(), held.gradient(0.5)), Q.IntervalCells("x", (0.5,)))
+    state = query.prepare(pl.Gaussian(2.0, (0.5, 0.5)), "add_remove")
+    mask = np.arange(700) % 3 == 0
+    inside, outside = (query.sketch(rows, evolve(state, mask=some)) for some in (mask, ~mask))
+    for one, other, whole in zip(inside, outside, query.sketch(rows, state), strict=True):
+        np.testing.assert_array_equal(one + other, whole)
+        assert one.any() and other.any()
+    fine = [evolve(one, grid=0.5 / two_classes._MOST_STEPS / 2) for one in state.recipes]
+    assert two_classes.looked_up(query.blocks, fine, 2, rows, query.cells.index(rows), 2) is None
 
 
 @pytest.mark.parametrize("loss", LOSSES)
