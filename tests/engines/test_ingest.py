@@ -349,6 +349,21 @@ def test_a_file_that_changes_is_refused(tmp_path, change):
                 match="has changed since|was removed|has other files")
 
 
+@pytest.mark.parametrize("more", [-1, 1])
+def test_rows_that_were_counted_wrongly_are_found_out(tmp_path, monkeypatch, more):
+    """None is left out, and none is taken twice."""
+    counted = rowfiles._counted
+    monkeypatch.setattr(rowfiles, "_BLOCK", 200)
+    monkeypatch.setattr(rowfiles, "_counted", lambda *given: (
+        (begin, end, size + more) for begin, end, size in counted(*given)))
+    source = put_texts(tmp_path, rows(90, 1), (0, 90), 0)
+    parts = [part for _, _, part in source.origin.parts(7, 5)]
+    assert len(parts) > 1
+    with pytest.raises(DataError, match="other rows"):
+        for part in parts:  # one of them reads a group to its end
+            list(part.pieces(("c",), 100))
+
+
 def test_a_disk_that_is_full_is_a_typed_error(tmp_path, monkeypatch):
     source, real, left = put(tmp_path, rows()), os.fsync, [5]
 
