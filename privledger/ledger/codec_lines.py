@@ -146,6 +146,8 @@ class LineReader:
             TooLarge: larger than an entry may be, or than all plans together may.
             ValueError, TypeError, RecursionError: not JSON, or not its canonical text.
         """
+        if type(kind) is not str or type(text) is not str:
+            raise TypeError  # a flipped bit of a damaged page can change the type of a value
         known = self.usual(kind, text)
         if known is not None:
             line, _, _, part = known

@@ -3,14 +3,18 @@
 import json
 import random
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privledger as pl
 from privledger.graph import canonical
 from privledger.ledger.codec import decode, encode
 from privledger.ledger.codec_lines import LineReader, strict
+from privledger.ledger.entries import GENESIS
+from privledger.ledger.history import each_entry
 from tests.all_cases import all_cases
 from tests.bodies import body_of
 from tests.worlds import refused
@@ -242,3 +246,15 @@ def test_what_is_as_another_says_what_parsing_it_says(parts):
                            ("released", RELEASES | {"grant": grant, "items": items})):
             event = reader.read(0, kind, canonical(body)).event
             assert event == decode(kind, body) and encode(event) == body
+
+
+@pytest.mark.parametrize(("kind", "text"), [
+    (b"released", "{}"), (None, "{}"), (5, "{}"), ("released", b"{}"), ("released", None)])
+def test_a_value_of_another_type_is_no_line(kind, text):
+    """As a damaged page of a database may hold; every reader of a history goes through here."""
+    with pytest.raises(TypeError):
+        LineReader().read(0, kind, text)
+    store = SimpleNamespace(location="there", rows=lambda after=-1: [
+        (0, kind, text, GENESIS, "0" * 64)])
+    with pytest.raises(pl.LedgerError):
+        list(each_entry(store))
