@@ -132,7 +132,8 @@ def largest(kind: str, order: float, epsilon: float, delta: float) -> int:
 
 ATTAINED = {"Gaussian", "Laplace", "PoissonSample", "Sequential", "Repeat", "Group",
             "AsReplaceOne", "LabelOnly", "Federated", "Public", "PostProcess",
-            "FixedSizeSample", "TruncatedPoissonSample", "RandomAllocation", "PartitionSelection"}
+            "FixedSizeSample", "TruncatedPoissonSample", "RandomAllocation", "PartitionSelection",
+            "MixtureOfGaussians"}
 
 
 PARTS = {"OneOf", "Parallel"}

@@ -46,7 +46,7 @@ COMPOSITES = (
     pl.nodes.Group(3, pl.PoissonSample(0.5, MIXED)),
     pl.nodes.AsReplaceOne(pl.nodes.Group(2, MIXED)),
     pl.nodes.FixedSizeSample(5, 100, pl.nodes.AsReplaceOne(MIXED)),
-    pl.nodes.RandomAllocation(5, MIXED), pl.IndividualFilter("gdp", 0.001),
+    pl.IndividualFilter("gdp", 0.001),
     pl.IndividualFilter("renyi", 0.001, 64.0), pl.IndividualFilter("gdp", 0.001, node=G),
     pl.nodes.Group(2, L), pl.nodes.Group(2, G), pl.nodes.AsReplaceOne(L),
     pl.nodes.LabelOnly(pl.Parallel([L, L])),

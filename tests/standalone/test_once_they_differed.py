@@ -191,6 +191,8 @@ CUT = pl.nodes.PartitionSelection
     (pl.nodes.RandomAllocation(10, pl.Laplace(1.0)), 1e-3, 0.1),
     (pl.Repeat(pl.nodes.RandomAllocation(10, pl.Laplace(1.0)), 10), 1e-6, 0.1),
     (pl.nodes.RandomAllocation(10, pl.Sequential([pl.Laplace(1.0), pl.Gaussian(2.0)])), 1e-3, 0.1),
+    (pl.nodes.RandomAllocation(5, pl.nodes.MixtureOfGaussians(
+        1.0, (0.5, 1.0, 2.0), (0.5, 0.25, 0.25))), 1e-3, 0.1),
     (pl.nodes.RandomAllocation(2, pl.Gaussian(833.0)), 1e-3, 0.0),
     (pl.nodes.RandomAllocation(2, pl.Gaussian(833.0)), 1e-5, 0.1),
     (pl.nodes.RandomAllocation(3, pl.Repeat(pl.Gaussian(641.0), 2)), 2.7e-4, 0.01)], ids=str)
