@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from privledger.accounting.curve import DEFAULT_ORDERS, RdpCurve, check_orders
-from privledger.accounting.moments import Array, raise_bounds
+from privledger.accounting.moments import Array, by_doubling, raise_bounds
 from privledger.accounting.subsample import poisson_gaussian_rdp
 from privledger.rounding import count, positive, probability
 
@@ -120,16 +120,7 @@ def _log_centred(mu: float, top: int) -> Array:
 
 def _log_power(series: Array, steps: int) -> Array:
     """Coefficients, as logarithms, of the power `steps` of a power series with positive ones."""
-    found: Array | None = None
-    base = series
-    while steps:
-        if steps & 1:
-            found = base if found is None else _log_product(found, base)
-        steps >>= 1
-        if steps:
-            base = _log_product(base, base)
-    assert found is not None
-    return found
+    return by_doubling(series, steps, _log_product)
 
 
 def _log_product(one: Array, other: Array) -> Array:

@@ -13,6 +13,10 @@ order, which would cancel in floating point, never appear.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +27,20 @@ MARGIN = 1.0 + 1e-13
 
 _SERIES_BELOW = 0.25
 _TERMS = range(14, 2, -1)
+
+
+T = TypeVar("T")
+
+
+def by_doubling(one: T, count: int, joined: Callable[[T, T], T]) -> T:
+    """`one`, joined with itself so often: a power of two is twice the one before."""
+    found = list[T]()
+    while count:
+        if count & 1:
+            found.append(one)
+        count >>= 1
+        one = joined(one, one) if count else one
+    return reduce(joined, found)
 
 
 def excess(value: Array) -> Array:

@@ -178,12 +178,17 @@ def _remove(path: str, pid: int) -> None:
 
 
 def _delete(path: str) -> None:
-    """Under another name first: a worker that is late finds no place to write rows to."""
+    """Under another name first: a worker that is late finds no place to write rows to. Who made it
+    is forgotten last, so that what a killed process leaves is removed at another's start."""
     gone = f"{path}.gone"
     with suppress(OSError):
         os.rename(path, gone)
     for place in (gone, path):
-        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):
+            for name in os.listdir(place):
+                if name != _OWNER:
+                    os.unlink(os.path.join(place, name))
+            shutil.rmtree(place)
 
 
 def clear_left_behind() -> None:

@@ -157,6 +157,33 @@ def test_a_worker_that_is_late_leaves_no_rows_behind(monkeypatch, remove):
     assert not list(folder.path.parent.glob(folder.path.name + "*"))
 
 
+class Killed(BaseException):
+    """What no handler of the product catches."""
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_a_removal_that_was_cut_short_is_finished_at_the_next_start(monkeypatch, after):
+    """Its owner's file had gone with the first ones: no later start knew whose rows they were."""
+    folder, real, calls = Folder.temporary(), os.unlink, []
+    for name in ("a", "chunk-0000001", "zz"):
+        folder.write(name, [b"rows"])
+
+    def cut(path, **named):
+        calls.append(path)
+        if len(calls) > after:
+            raise Killed
+        real(path, **named)
+
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(os, "unlink", cut)
+        folder.remove()
+    left = list(folder.path.parent.glob(folder.path.name + "*"))
+    assert left and len(calls) == after + 1
+    fcntl.flock(folder._lock, fcntl.LOCK_UN)  # as the system does for one that is killed
+    clear_left_behind()
+    assert not any(one.exists() for one in left)
+
+
 def test_values_that_no_float32_holds_warn_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -13,6 +13,7 @@ delta is. Errors (docs/proofs/privacy-loss.md, lemma 5):
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,7 +21,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privledger.accounting.deadline import check_time
-from privledger.accounting.moments import Array
+from privledger.accounting.moments import Array, by_doubling
 from privledger.accounting.pld.blended import Blended
 from privledger.accounting.pld.grid import TooMuch
 from privledger.accounting.pld.lattice import LEAST_COUNT, Lattice, close, harmless, near
@@ -302,17 +303,8 @@ def _power(value: NDArray[np.complex128], count: int, reach: Array) -> NDArray[n
     if count == 1:
         return value
     kept = np.flatnonzero(count * np.log(reach) >= _VANISHING)
-    base = value[kept]
-    result: NDArray[np.complex128] | None = None
-    while count:
-        if count & 1:
-            result = base.copy() if result is None else result * base
-        count >>= 1
-        if count:
-            base = base * base
-    assert result is not None
     power = np.zeros_like(value)
-    power[kept] = result
+    power[kept] = by_doubling(value[kept], count, operator.mul)
     return power
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
-from privledger.accounting.moments import Array
+from privledger.accounting.moments import Array, by_doubling
 from privledger.accounting.pld.masses import Masses, discounted, upper_masses
 from privledger.accounting.pld.pairs import UNIT, Atoms, Bands, Pair, bounded_tail, no_bands
 
@@ -285,16 +285,8 @@ def _join(left: Masses, right: Masses, step: float, low: float, high: float) -> 
 
 def _times(masses: Masses, count: int, step: float, low: float, high: float) -> Masses:
     reach = high - low
-    result: Masses | None = None
-    while count:
-        if count & 1:
-            result = masses if result is None else _join(
-                result, masses, step, low - reach, high + reach)
-        count >>= 1
-        if count:
-            masses = _join(masses, masses, step, low - reach, high + reach)
-    assert result is not None
-    return result
+    return by_doubling(masses, count, lambda one, other: _join(
+        one, other, step, low - reach, high + reach))
 
 
 def largest_step(pairs: Sequence[Pair], tail: float) -> Pair:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache, lru_cache, reduce
+from functools import cache, lru_cache
 
 import numpy as np
 from attrs import field, frozen
 
-from privledger.accounting.moments import Array
+from privledger.accounting.moments import Array, by_doubling
 from privledger.accounting.pld.pairs import (
     NO_ATOMS,
     UNIT,
@@ -136,13 +136,7 @@ def thinned(law: Drawn, rate: float) -> Drawn:
 
 def sum_of_rows(law: Drawn, rows: int) -> Drawn:
     """The sum of the amounts of so many rows, each drawn by itself; or one that is larger."""
-    power, found = law, list[Drawn]()
-    while rows:
-        if rows & 1:
-            found.append(power)
-        rows >>= 1
-        power = _added(power, power) if rows else power
-    return reduce(_added, found)
+    return by_doubling(law, rows, _added)
 
 
 def _added(one: Drawn, other: Drawn) -> Drawn:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 
 from attrs import evolve
 
+from privledger.accounting.moments import by_doubling
 from privledger.accounting.pld.losses import (
     Lane,
     Losses,
@@ -71,14 +72,8 @@ def _each(lane: Lane, other: Lane, change: Callable[[Lane, Lane], Lane]) -> Lane
 
 
 def _stepped(lane: Lane, rows: int) -> Lane:
-    """Row by row; a power of two is twice the one before."""
-    powers, found = lane, list[Lane]()
-    while rows:
-        if rows & 1:
-            found.append(powers)
-        rows >>= 1
-        powers = Stepped(powers, powers) if rows else powers
-    return reduce(Stepped, found)
+    """Row by row."""
+    return by_doubling(lane, rows, Stepped)
 
 
 def _exchange(lane: Lane) -> Lane | None:
