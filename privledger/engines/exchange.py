@@ -27,8 +27,7 @@ from privledger.engines.messages import (
 from privledger.errors import EngineError
 from privledger.tables.ingest import Known, write_part
 from privledger.tables.layout import ChunkNote, Layout
-from privledger.tables.parts import FilePart
-from privledger.tables.rowfiles import CsvFiles, ParquetFiles
+from privledger.tables.parts import FilePart, InParts
 from privledger.tables.spool import Folder
 
 ATTEMPTS: Final = 4
@@ -85,8 +84,8 @@ def is_of(said: Said, block: Block, layout: Layout) -> bool:
     return said.layout == layout.digest and said.rows == sum(note.rows for note in block)
 
 
-def filled(folder: Folder, engine: Engine, layout: Layout, files: ParquetFiles | CsvFiles,
-           unlabelled: bool, before: Block, known: Known) -> Iterator[ChunkNote]:
+def filled(folder: Folder, engine: Engine, layout: Layout, files: InParts, unlabelled: bool,
+           before: Block, known: Known) -> Iterator[ChunkNote]:
     """Chunks that workers write, each from a part of the files that it reads itself.
 
     What no worker has written, for whatever cause, is read and written here: so what is wrong

@@ -35,8 +35,8 @@ from privledger.tables.encode import encode_features, encode_keys, encode_target
 from privledger.tables.frames import check_target, column_of, split_target
 from privledger.tables.ingest import Ingested, Progress, encoded, ingest, wanted_by, write_rows
 from privledger.tables.layout import Layout
+from privledger.tables.parts import InParts
 from privledger.tables.person_ids import Persons
-from privledger.tables.rowfiles import CsvFiles, ParquetFiles
 from privledger.tables.schema import Schema
 from privledger.tables.sources import Source
 from privledger.tables.spool import Folder
@@ -87,7 +87,7 @@ def _ingested(table: ProtectedTable, unlabelled: bool, folder: Folder, engine: E
     if type(table.X) is Source:
         wanted = wanted_by(layout, unlabelled)
         wanted.check(table.X.origin)
-        if isinstance(table.X.origin, ParquetFiles | CsvFiles):
+        if isinstance(table.X.origin, InParts):
             write = partial(filled, folder, engine, layout, table.X.origin, unlabelled, notes)
             return ingest(folder, before, rows, write, progress)
         portions = encoded(wanted, table.X.origin)

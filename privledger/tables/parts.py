@@ -5,16 +5,28 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate, groupby, pairwise
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from attrs import frozen
 
-from privledger.tables.listing import File, Piece
+from privledger.tables.listing import File, Listing, Piece
 
 Group: TypeAlias = tuple[File, int, int, int]
 """Rows that can be read without those before: where they begin and end in a file, in bytes or row
 groups, and how many they are said to be."""
 Read: TypeAlias = "Callable[[File, list[Group], tuple[str, ...], int], Iterator[Piece]]"
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """An origin of rows in files that every process reads that sees them."""
+
+    @property
+    def listing(self) -> Listing:
+        """The files."""
+
+    def parts(self, rows: int, most: int) -> Iterator[tuple[int, int, FilePart]]:
+        """As `file_parts`."""
 
 
 def file_parts(read: Read, groups: list[Group], rows: int, most: int

@@ -116,6 +116,17 @@ def test_compiled_functions_are_had_without_the_rest_of_their_package(tmp_path):
                  ).splitlines() == ["False True", "1 False True True"]
 
 
+@pytest.mark.parametrize("elsewhere", ["scipy.special._nowhere", "math"])
+def test_another_scipy_is_imported_as_a_whole(elsewhere):
+    assert fresh(f"""
+import privledger.cli.special as special
+special.COMPILED = {elsewhere!r}
+special.import_quickly()
+from scipy.special import ndtr
+import scipy.special
+print(ndtr(0.0), callable(scipy.special.logsumexp))""") == "0.5 True"
+
+
 @pytest.mark.parametrize("filter", ["basic", "rdp"])
 def test_pure_releases_are_read_without_special_functions(filter, tmp_path):
     """Their squared mu and rho are computed where a filter asks for them."""
