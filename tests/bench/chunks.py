@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from measure import table
 
 import privledger as pl
+from privledger.engines.engine_choice import local_cluster
 
 FEATURES, FILE_ROWS, TREES = 20, 1 << 20, 10
 RUNS = [(10**4, "sgbdt", 1), (10**5, "sgbdt", 1), (10**6, "sgbdt", 1), (10**6, "joint", 1),
@@ -87,42 +89,43 @@ def learner(name: str, trees: int):
 
 def one(place: Path, what: str, workers: int, trees: int) -> dict[str, float]:
     """Ingest and one fit."""
-    engine = None
-    with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
+    with tempfile.TemporaryDirectory(dir=place.parent) as scratch, ExitStack() as open_:
         os.environ["TMPDIR"] = tempfile.tempdir = scratch
-        ledger = pl.Ledger.create(Path(scratch) / "ledger.db", budget=pl.Budget(100.0, 1e-6))
-        if what.startswith("dask"):
-            from dask.distributed import Client, LocalCluster
+        ledger = open_.enter_context(pl.Ledger.create(
+            Path(scratch) / "ledger.db", budget=pl.Budget(100.0, 1e-6)))
+        if local := not what.startswith("dask"):
+            engine = Measured(workers)
+            open_.callback(engine.close)
+        else:
+            client = open_.enter_context(local_cluster(workers))
+            engine, what = pl.engines.Dask(client), what.removeprefix("dask-")
 
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1,
-                                   dashboard_address=None, host="127.0.0.1")
-            engine, what = pl.engines.Dask(Client(cluster)), what.removeprefix("dask-")
-        engine = engine or Measured(workers)
+        def used() -> float:
+            """Processor seconds of the workers."""
+            return engine.used()[0] if local else sum(client.run(time.process_time).values())
+
         began = time.perf_counter()
         for path in place.glob("*.parquet"):
             file = pq.ParquetFile(path, pre_buffer=False)
             for _ in file.iter_batches(1 << 14, use_threads=False):
                 pass
         read = time.perf_counter() - began
-        began, spent = time.perf_counter(), processor()
+        began, spent = time.perf_counter(), processor() + (0.0 if local else used())
         data = ledger.protect(pl.scan_parquet(place), schema=SCHEMA, target="y", engine=engine)
-        found = {"read": read, "ingest": time.perf_counter() - began}
-        local = isinstance(engine, Measured)
-        if local:  # of Dask's workers nothing is known
-            found["ingest_cpu"] = processor() - spent + engine.used()[0]
+        found = {"read": read, "ingest": time.perf_counter() - began,
+                 "ingest_cpu": processor() + used() - spent}
         model = learner(what, 1)
         model.fit(data)  # bin codes are made in the first pass
-        before, spent = engine.used()[0] if local else 0.0, processor(children=False)
+        before, spent = used(), processor(children=False)
         began = time.perf_counter()
         learner(what, trees).fit(data)
         found |= {"fit": time.perf_counter() - began,
                   "driver_cpu": processor(children=False) - spent,
-                  "driver_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+                  "driver_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                  "workers_cpu": used() - before}
         if local:
-            after, most, own = engine.used()
-            found |= {"workers_cpu": after - before, "worker_mb": most, "worker_own_mb": own}
-            engine.close()
-        ledger.close()
+            _, most, own = engine.used()
+            found |= {"worker_mb": most, "worker_own_mb": own}
     return found
 
 

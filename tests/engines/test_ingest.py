@@ -26,7 +26,11 @@ from privledger.engines.exchange import PARTS_PER_WORKER
 from privledger.engines.messages import message_said, said_to_bytes
 from privledger.errors import DataError, EngineError, SpoolError
 from privledger.tables import rowfiles
-from privledger.tables.spool import clear_left_behind
+from privledger.tables.ingest import write_part
+from privledger.tables.layout import ChunkNote, Layout
+from privledger.tables.listing import Piece
+from privledger.tables.parts import FilePart
+from privledger.tables.spool import Folder, clear_left_behind
 from tests.engines.conftest import ROOT
 from tests.engines.mischief import Mischief
 from tests.engines.test_spool_faults import chunks_of, counted
@@ -361,6 +365,17 @@ def test_rows_that_were_counted_wrongly_are_found_out(tmp_path, monkeypatch, mor
     assert len(parts) > 1
     with pytest.raises(DataError, match="other rows"):  # one of them reads a group to its end
         list(chain.from_iterable(part.pieces(("c",), 100) for part in parts))
+
+
+def test_a_part_of_other_rows_than_it_is_said_to_have_is_refused():
+    """Whatever its reader counts: chunks hold what their notes say."""
+    table, folder = rows(9, 1), Folder.temporary()
+    part = FilePart(lambda file, groups, names, many: iter([Piece("", {
+        name: table[name].combine_chunks() for name in names})]), ((None, 0, 1, 12),), 0, 12)
+    layout = Layout(SCHEMA, True)
+    with pytest.raises(DataError, match="other rows than they state"):
+        write_part(folder, layout, part, False, (ChunkNote(0, 0, 12, ""),))
+    folder.remove()
 
 
 def test_a_disk_that_is_full_is_a_typed_error(tmp_path, monkeypatch):
